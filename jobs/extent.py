@@ -9,12 +9,15 @@ counts, and that is told by the request's number, which no clock can set back.
 
 What is damaged is told beside what is known: the end of a table that cannot be read is
 nobody's to guess, and is None.
+
+What the log gave up is nothing to come, unless the topic's table keeps more than the
+log does: then what segments have of it comes all the same.
 """
 
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +29,7 @@ from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, TableState, held_sentence
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import open_store
+from broker.topics.configs import waits_for_table
 from broker.topics.topic import Topic
 from jobs.missing import read_checkpoint
 from lakehouse.errors import TableMissing
@@ -53,7 +57,8 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PartitionExtent:
-    """Offsets of one partition. All ends are exclusive; ``table_end`` None: unknown."""
+    """Offsets of one partition. All ends are exclusive; ``table_end`` None: unknown. It
+    is the log's start if that lies behind it and nothing below is to come."""
 
     partition: int
     log_start: int
@@ -84,6 +89,8 @@ class TopicExtent:
     """Why files stay as they are, as the table itself tells."""
     held_until_ms: int | None = None
     """Until when its owner holds it, if he does: nothing is committed to it before."""
+    needed: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> where its table has to end, wherever the log begins."""
 
     def pending(self) -> int | None:
         """Offsets that are durable and not in the table; None if nobody knows."""
@@ -107,9 +114,11 @@ class _Table(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """What the log says: where each partition ends, its bytes in segments."""
+    """What the log says: where each partition ends, also in segments, and its bytes
+    there."""
 
     ends: Offsets
+    in_segments: Offsets
     sizes: Offsets
     problem: str | None = None
 
@@ -233,12 +242,13 @@ class Extents:
 
     def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
         path = table_place(self._tables, topic.name)
-        table = self._table(path, topic)
+        table, needed = self._table(path, topic), _needed(topic, log)
         partitions = []
         for number in range(topic.partitions):
             key = topic.key(number)
-            start = starts.get(key, 0)
-            reached = None if table.problem else max(start, table.ends.get(number, 0))
+            start, reached = starts.get(key, 0), None
+            if not table.problem:
+                reached = _reach(table, number, start, needed.get(number, 0))
             high = max(start, reached or 0, log.ends.get(key, 0))
             size = log.sizes.get(key, 0)
             files = table.files_of.get(number, 0), table.small_files_of.get(number, 0)
@@ -248,7 +258,7 @@ class Extents:
         damage = table.problem or log.problem
         return TopicExtent(
             topic.name, path, table.version, partitions, damage,
-            table.files, table.file_bytes, table.not_merged,
+            table.files, table.file_bytes, table.not_merged, needed=needed,
         )  # fmt: skip
 
     def _reached(self, target: TopicExtent, ids: Mapping[str, bytes]) -> bool:
@@ -259,12 +269,12 @@ class Extents:
         table = self._table(target.path, found[0])
         starts = self._catalog.read(stored.load_log_starts)
         return table.problem is None and all(
-            max(
-                table.ends.get(p.partition, 0), starts.get(found[0].key(p.partition), 0)
-            )
-            >= p.high_watermark
+            _reach(
+                table, p.partition, starts.get(found[0].key(p.partition), 0),
+                target.needed.get(p.partition, 0),
+            ) >= p.high_watermark
             for p in target.partitions
-        )
+        )  # fmt: skip
 
     def _table(self, path: str, topic: Topic) -> _Table:
         """What the table's log says now."""
@@ -297,17 +307,34 @@ class Extents:
         was released before it is in no segment any more.
         """
         ends: Offsets = {}
+        in_segments: Offsets = {}
         sizes: Offsets = {}
         try:
             for info in self._segments.live():
                 for key, found in self._segments.columns(info.sequence).items():
-                    ends[key] = max(ends.get(key, 0), int(found.last[-1]) + 1)
+                    end = max(in_segments.get(key, 0), int(found.last[-1]) + 1)
+                    ends[key] = in_segments[key] = end
                     sizes[key] = sizes.get(key, 0) + int(found.length.sum())
             for key, known in read_checkpoint(self._segments).items():
                 ends[key] = max(ends.get(key, 0), known.durable)
         except (ManifestDamaged, ValueError) as error:
-            return _Log(ends, sizes, str(error))
-        return _Log(ends, sizes)
+            return _Log(ends, in_segments, sizes, str(error))
+        return _Log(ends, in_segments, sizes)
+
+
+def _needed(topic: Topic, log: _Log) -> dict[int, int]:
+    """Partition -> the end of what its table is to get out of segments even if the log
+    gave it up; none where the table keeps no more than the log."""
+    if not waits_for_table(topic.configs):
+        return {}
+    ends = {n: log.in_segments.get(topic.key(n), 0) for n in range(topic.partitions)}
+    return {number: end for number, end in ends.items() if end}
+
+
+def _reach(table: _Table, number: int, log_start: int, needed: int) -> int:
+    """Up to where nothing of a partition is to come any more."""
+    end = table.ends.get(number, 0)
+    return end if end < needed else max(end, log_start)
 
 
 def _knew(state: TableState, request_id: int) -> bool:

@@ -1,14 +1,16 @@
 """Who waits for what: requests to have all that is committed in the tables. Pure.
 
 A request is fulfilled when the tables of its topics reach what was durable when it was
-first seen here, or their logs begin behind it; what comes later is not its matter. A
-topic that is not there, or goes meanwhile, is nothing to wait for.
+first seen here, or their logs begin behind it, unless the table keeps more than the log
+does; what comes later is not its matter. A topic that is not there, or goes meanwhile,
+is nothing to wait for.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from broker.ids import TopicNumber, TopicPartition
+from broker.topics.configs import waits_for_table
 from broker.topics.topic import Topic
 
 Ends = Mapping[TopicPartition, int]
@@ -59,7 +61,7 @@ class Requests:
         """Note what new requests wait for; the ids of those that are fulfilled now.
 
         ``durable``: where the segments of each partition end; ``tables``: where its
-        table ends; ``log_starts``: below which offset nothing is needed.
+        table ends; ``log_starts``: below which offset nothing is served any more.
         """
         open_ids = {one.id for one in asked}
         for gone in self._targets.keys() - open_ids:
@@ -72,12 +74,18 @@ class Requests:
                 key
                 for key, end in target.items()
                 if key[0] in topics
-                and max(tables.get(key, 0), log_starts.get(key, 0)) < end
+                and tables.get(key, 0) < end
+                and _is_needed(topics[key[0]], end, log_starts.get(key, 0))
             }
             for id_, target in self._targets.items()
         }
         self.topics = frozenset(key[0] for keys in missing.values() for key in keys)
         return [id_ for id_, keys in missing.items() if not keys]
+
+
+def _is_needed(topic: Topic, end: int, log_start: int) -> bool:
+    """Whether the table has to reach an offset up to which segments have records."""
+    return log_start < end or waits_for_table(topic.configs)
 
 
 def _target(

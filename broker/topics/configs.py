@@ -322,6 +322,11 @@ def value(
     return TOPIC_CONFIGS[name].parse(text_of(name, configs, defaults))
 
 
+def waits_for_table(configs: Mapping[str, str]) -> bool:
+    """Whether a topic's table keeps what the log does not: it has to go there first."""
+    return value(LAKE_RETENTION_MS, configs) != AS_THE_LOG
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """What holds for a topic, typed, for code that acts on it."""
@@ -364,7 +369,7 @@ class TopicConfig:
 
     @property
     def waits_for_table(self) -> bool:
-        """Whether the table keeps what the log does not: it has to go there first."""
+        """As `waits_for_table`."""
         return self.lake_retention_ms != AS_THE_LOG
 
     @property

@@ -33,6 +33,7 @@ from broker.topics.configs import (
     LAKE_RETENTION_MS,
     TopicConfig,
     value,
+    waits_for_table,
 )
 from broker.topics.topic import Topic
 from jobs.looks import Looks
@@ -182,7 +183,7 @@ class Merger:
             return True
         if snapshot.version != known.version:
             return waited_ms >= LOOK_AGAIN_MS
-        return waited_ms >= LOOK_BELOW_MS and _outlives_log(table.topic)
+        return waited_ms >= LOOK_BELOW_MS and waits_for_table(table.topic.configs)
 
     def _find(self, said: "_Said", table: Table) -> Merge | None:
         number, snapshot = table.topic.number, table.snapshot
@@ -208,7 +209,7 @@ class Merger:
         last = self._partition.get(table.topic.number, -1)
         limits = bounds_of(table.topic, said.defaults(), self.settings)
         target_bytes, span_ms_max = limits
-        starts = said.log_starts() if _outlives_log(table.topic) else {}
+        starts = said.log_starts() if waits_for_table(table.topic.configs) else {}
 
         def too_large(partition: int, size: int) -> None:
             why = f"{size} bytes of partition {partition} overlap or are in no order"
@@ -339,10 +340,6 @@ def bounds_of(
         target_bytes = max(1, min(target_bytes, share))
     span_ms = kept.retention_ms // RETENTION_SHARE if kept.deleted else 0
     return target_bytes, max(0, span_ms)
-
-
-def _outlives_log(topic: Topic) -> bool:
-    return value(LAKE_RETENTION_MS, topic.configs) != AS_THE_LOG
 
 
 def _below(topic: Topic, log_start: int, settings: LakeSettings) -> Below:

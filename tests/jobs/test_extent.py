@@ -15,7 +15,7 @@ from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
 from lakehouse.log.delta_log import entry_path
-from tests.jobs.world import World
+from tests.jobs.world import World, start_at
 from tests.support.batches import Record
 from tests.support.patience import STUCK_S
 
@@ -80,6 +80,37 @@ def test_records_below_the_log_start_are_not_pending(world, extents):
     [found] = extents.of(["t"])
     assert ends(found) == [(3, 3, 3)]
     assert found.pending() == 0
+
+
+KEEPS_MORE = {"lake.retention.ms": "-1"}
+
+
+def test_those_that_the_table_keeps_for_longer_than_the_log_are(world, extents):
+    topic = world.topic("t", configs=KEEPS_MORE)
+    world.produce(topic, records(3))
+    start_at(world, topic, 3)
+    [found] = extents.of(["t"])
+    assert ends(found) == [(3, 0, 3)]
+    assert found.pending() == 3
+    with pytest.raises(NotInTime):
+        extents.compact(["t"], timeout_s=0.3)
+    compactor, done = world.compactor(flush_ms=10**9), []
+    while_it_compacts(
+        world, compactor, lambda: done.extend(extents.compact(["t"], STUCK_S))
+    )
+    assert ends(done[0]) == [(3, 3, 3)]
+    assert [row.offset for row in world.rows(topic)] == [0, 1, 2]
+
+
+def test_but_not_what_is_in_no_segment_any_more(world, extents):
+    """What was lost and given up, or gone before the table was to keep it."""
+    topic = world.topic("t", configs=KEEPS_MORE)
+    world.produce(topic, records(3))
+    start_at(world, topic, 8)
+    world.flush(world.compactor())
+    [found] = extents.of(["t"])
+    assert (ends(found), found.pending()) == ([(8, 8, 8)], 0)
+    assert extents.compact(["t"], timeout_s=STUCK_S) == [found]
 
 
 def test_all_topics_are_told_in_order_of_their_names(world, extents):

@@ -59,3 +59,12 @@ def test_what_the_log_has_given_up_is_not_waited_for() -> None:
     durable = {(1, 0): 10}
     assert requests.look(one, TOPICS, durable, {(1, 0): 3}, {(1, 0): 9}) == []
     assert requests.look(one, TOPICS, {}, {(1, 0): 3}, {(1, 0): 10}) == [7]
+
+
+def test_what_the_table_keeps_for_longer_is() -> None:
+    one = [FlushRequest(7, ("t1",), 0)]
+    topics = {1: Topic(1, bytes(16), "t1", 1, {"lake.retention.ms": "-1"})}
+    requests = Requests()
+    durable, starts = {(1, 0): 10}, {(1, 0): 10}
+    assert requests.look(one, topics, durable, {(1, 0): 3}, starts) == []
+    assert requests.look(one, topics, durable, {(1, 0): 10}, starts) == [7]

@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog import holds, renewals, requests
+from broker.catalog import topics as catalog_topics
 from broker.failpoints import watch
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
@@ -31,8 +32,8 @@ from jobs.merging.rewrite import Merged, MergeTask, attempted
 from lakehouse import in_flight
 from lakehouse.in_flight import begin, hidden
 from lakehouse.log.delta_log import load
-from tests.jobs.erasing.scene import PERSON, Scene
-from tests.jobs.world import World
+from tests.jobs.erasing.scene import PERSON, SECRET, Scene
+from tests.jobs.world import World, start_at
 from tests.support.batches import Record
 from tests.support.saying import say_as
 
@@ -98,6 +99,24 @@ def test_a_dry_run_counts_what_lies_in_no_partition_and_what_would_stay(
     assert dry_run(scene.world.data_dir, ASKED) == [
         Counts(-1, 0, 1, 0), Counts(0, 1, 1, 0, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_the_log_gave_up_and_the_table_is_yet_to_get_is_waited_for(
+    scene: Scene,
+) -> None:
+    """Else it would come from segments when the erasure is proven and over."""
+    world, number = scene.world, scene.topic.number
+    kept = {"lake.retention.ms": "-1"}
+    world.catalog.change(lambda c: catalog_topics.alter_configs(c, number, kept))
+    world.produce(scene.topic, [Record(PERSON, SECRET)])
+    start_at(world, scene.topic, 3)
+    assert dry_run(world.data_dir, ASKED) == [Counts(0, 1, 0, 1)]
+    with pytest.raises(NotErased, match="not in the tables after"):
+        run(world.data_dir, ASKED, 0.3)
+    world.flush(scene.steps)
+    assert dict(run(world.data_dir, ASKED, 30).rows) == {0: 2}
+    assert scene.left() == []
 
 
 @pytest.mark.usefixtures("broker")
