@@ -172,7 +172,7 @@ class Compactor:
         self._stand_back(topics)
         if self._rewrites is not None:
             self._rewrites.finish(topics, self._free_table, self._may_write)
-        self._maintain(list(topics.values()), now_ms)
+        self._maintain(now_ms)
         self._checkpoints.make(self._may_write)
         asked = self._catalog.read(requests.pending)
         self._hasten(topics, asked, now_ms)
@@ -484,10 +484,11 @@ class Compactor:
             for key, why in self._backlog.held.items():
                 log_stuck(key, why)
 
-    def _maintain(self, topics: list[Topic], now_ms: int) -> None:
+    def _maintain(self, now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:
             return
         self._maintain_at_ms = now_ms + self._maintain_every_ms
         self._maintenance.run(
-            topics, self._clock.now_ms(), self._may_write, lambda n: not self._bars(n)
-        )
+            self._topics.look, self._clock.now_ms(), self._may_write,
+            lambda number: not self._bars(number),
+        )  # fmt: skip

@@ -286,14 +286,19 @@ class Maintenance:
 
     def run(
         self,
-        topics: list[Topic],
+        look: Callable[[], Mapping[TopicNumber, Topic]],
         now_ms: int,
         go_on: Callable[[], bool],
         is_free: Callable[[TopicNumber], bool] = lambda number: True,
     ) -> None:
         """One pass; ``go_on`` is asked before each table, and ``is_free``, whether
-        anything may be committed to it. Failures are told."""
+        anything may be committed to it. Failures are told.
+
+        Topics are looked at behind the log starts: whoever lets a table keep its rows,
+        and trims the log then, did so in this order.
+        """
         starts = self._catalog.read(catalog_topics.load_log_starts)
+        topics = list(look().values())
         known = {topic.number for topic in topics}
         self._sweep.forget(self._sweep.topics - known)
         self._describer.keep(known)

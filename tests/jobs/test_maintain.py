@@ -411,6 +411,28 @@ def keep(world: World, topic: Any, **configs: str) -> None:
     world.catalog.change(lambda c: catalog_topics.alter_configs(c, topic.number, named))
 
 
+def test_rows_stay_where_the_table_is_to_keep_them_before_the_log_is_trimmed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the compactor knows of the second, and not yet of the first."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    look, looks = compactor._topics.look, []
+
+    def looked() -> Any:
+        found = look()
+        if not looks:
+            keep(world, topic, lake_retention_ms="-1")
+            start_at(world, topic, 10)
+        looks.append(found)
+        return found
+
+    monkeypatch.setattr(compactor._topics, "look", looked)
+    later(world, compactor, WEEK)
+    assert len(world.rows(topic)) == 10
+
+
 def test_rows_stay_for_as_long_as_the_topics_table_keeps_them(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     newest_ms = world.clock.now_ms() - 1_000
