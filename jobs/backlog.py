@@ -29,6 +29,7 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.records.batch import checksum, read_header
 from broker.records.kinds import DAMAGED, Kinds, join
+from broker.status import schema
 from broker.storage.columns import EntryColumns
 from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
@@ -441,6 +442,7 @@ class Backlog:
             f"segment {waiting.sequence}: the batch at offset {waiting.base[0]} is "
             "damaged, so it is not known whether and when its records count",
             int(waiting.last[0]) + 1,
+            put_back=schema.DAMAGED,
         )
 
     def _whole(

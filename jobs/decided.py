@@ -40,6 +40,7 @@ from broker.records.kinds import (
     Kinds,
     join,
 )
+from broker.status import schema
 from jobs.holes import below
 from jobs.planner import Batches, Bools, Ints
 from jobs.stuck import Stop
@@ -99,6 +100,7 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Stop | 
                     f"segment {chunk.sequence}: the batch at offset {base} is damaged "
                     "and may be a marker, so it is not known what ended there",
                     int(chunk.last[at]) + 1,
+                    put_back=schema.DAMAGED,
                 )
                 stop = stop.before_open(open_end(before, judged))
                 return _lost_marker(before, judged) or stop

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from broker.ids import TopicNumber, TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import LogSnapshot
-from broker.status.schema import LOST_OR_TAKEN, way_out
+from broker.status.schema import TAKEN, way_out
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import Objects
 from jobs.holes import below
@@ -115,7 +115,7 @@ def _sentence(partition: int, gap: Gap, why: str) -> str:
     """What is missing, why, and what its owner or the operator can do."""
     return (
         f"offsets {gap[0]} to {gap[1]} of partition {partition} are in no segment and "
-        f"not in the table: {why}. {way_out(gap[1], LOST_OR_TAKEN)}"
+        f"not in the table: {why}. {way_out(gap[1], TAKEN)}"
     )
 
 

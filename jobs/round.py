@@ -24,7 +24,7 @@ import structlog
 from broker.clock import ticks_ns
 from broker.failpoints import passing
 from broker.ids import TopicNumber, TopicPartition
-from broker.status.schema import way_out
+from broker.status.schema import DAMAGED, way_out
 from jobs.isolate import Spread, spread_isolated
 from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Written, work
@@ -281,7 +281,7 @@ def _placed(item: Item, failed: Failed) -> Failed:
         if at < len(chunk) and int(chunk.base[at]) == failed.offset:
             last = int(chunk.last[at])
             return failed._replace(
-                why=f"{failed.why}. {way_out(last + 1)}",
+                why=f"{failed.why}. {way_out(last + 1, DAMAGED)}",
                 last=last,
                 is_behind=int(item.chunks[0].base[0]) < failed.offset,
             )

@@ -35,11 +35,13 @@ _OPEN: Final = (
 
 class Stop(NamedTuple):
     """What stops a partition, in words; what lies below ``end`` may be given up, if
-    anything may; ``is_open``: that is of a transaction whose marker may yet come."""
+    anything may; ``is_open``: that is of a transaction whose marker may yet come;
+    ``put_back``: what may be."""
 
     what: str
     end: int | None = None
     is_open: bool = False
+    put_back: str = ""
 
     def before_open(self, end: int | None) -> "Stop":
         """The same, behind a transaction that is open, whose first batch ends there;
@@ -55,7 +57,7 @@ class Stop(NamedTuple):
         if self.end is None or self.end <= log_start or not is_next:
             return self.what
         first = _OPEN if self.is_open else ""
-        return f"{self.what}. {first}{way_out(self.end)}"
+        return f"{self.what}. {first}{way_out(self.end, self.put_back)}"
 
 
 @dataclass(frozen=True, slots=True)

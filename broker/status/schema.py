@@ -212,22 +212,22 @@ def held_sentence(topic: str, until_ms: int) -> str:
     )
 
 
-LOST_OR_TAKEN: Final = (
-    "what is damaged or lost, or was taken from the table (a log entry only if its "
-    "version is still free)"
+DAMAGED: Final = "what is damaged"
+TAKEN: Final = (
+    "what was taken from the table (a log entry only if its version is still free)"
 )
-"""As ``lost``, where records are in no segment and not in the table either: nobody
-knows who had them last."""
 
 
-def way_out(end: int, lost: str = "what is damaged or lost") -> str:
+def way_out(end: int, put_back: str = "") -> str:
     """What can be done where records below ``end`` are lost, and what that takes with
-    it."""
-    return (
-        f"Put back {lost}, or, with all before it for consumers (and for the table, "
+    it. ``put_back``: what may be, `DAMAGED` or `TAKEN`; nothing where a start has
+    judged what the log lost, since it may have given the offsets again."""
+    way = (
+        "with all before it for consumers (and for the table, "
         "unless lake.retention.ms was set to -1 first), and once cleanup.policy has "
         f"`delete`, give it up with DeleteRecords before {end}"
     )
+    return f"Put back {put_back}, or, {way}" if put_back else f"W{way[1:]}"
 
 
 COUNTERS_HELP: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.catalog import topics as catalog_topics
-from broker.status.schema import LOST_OR_TAKEN, way_out
+from broker.status.schema import TAKEN, way_out
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from lakehouse.errors import CommitRefused
@@ -166,8 +166,8 @@ def test_who_gives_up_what_was_lost_goes_on(world: World, all_of_it: bool) -> No
     go_on(world, compactor, theirs)
     assert "are in no segment" in only_problem(compactor)
     problem = only_problem(compactor)
-    assert problem.endswith(f". {way_out(20, LOST_OR_TAKEN)}")
-    assert "Put back what is damaged or lost, or was taken from the table" in problem
+    assert problem.endswith(f". {way_out(20, TAKEN)}")
+    assert "Put back what was taken from the table" in problem
     assert "with all before it for consumers (and for the table" in problem
     starts = {(theirs.number, 0): 20}  # as DeleteRecords moves it
     world.catalog.change(lambda c: catalog_topics.set_log_start(c, starts))

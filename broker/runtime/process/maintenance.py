@@ -33,7 +33,7 @@ from broker.runtime.process.segment_renewal import SegmentRenewal
 from broker.runtime.process.table_progress import TableProgress
 from broker.runtime.services import Broker
 from broker.settings import LakeSettings
-from broker.status.schema import LOST_OR_TAKEN, way_out
+from broker.status.schema import TAKEN, way_out
 
 log = structlog.get_logger("lakelog.maintenance")
 
@@ -223,20 +223,20 @@ class MaintenanceScheduler:
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
             f"segment: {why}{_kept_for(missing, damaged)}"
-            f"{self._way_out(missing, LOST_OR_TAKEN)}"
+            f"{self._way_out(missing, TAKEN)}"
         )
 
     def _damaged_segments(self) -> list[int]:
         """Their numbers; of thousands of segments that takes milliseconds."""
         return [one.sequence for one in self._broker.wal.segments() if not one.intact]
 
-    def _way_out(self, missing: Missing, *lost: str) -> str:
+    def _way_out(self, missing: Missing, put_back: str = "") -> str:
         """Nothing while anything before it is not in the table: it would go, too."""
         partition = missing.partition
         table_end = self._lake.table_end(*partition.key)
         if not is_reached(partition, missing.first, table_end):
             return ""
-        return f". {way_out(missing.end, *lost)}"
+        return f". {way_out(missing.end, put_back)}"
 
     def _kept_from(self, partition: Partition, now_ms: int) -> int:
         config = partition.config

@@ -32,7 +32,7 @@ from broker.runtime.process.maintenance import (
     MaintenanceScheduler,
     stuck_after_ms,
 )
-from broker.status.schema import LOST_OR_TAKEN, way_out
+from broker.status.schema import TAKEN, way_out
 from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
 from tests.support.clock import ManualClock
@@ -445,7 +445,7 @@ def test_what_is_lost_is_told_without_the_way_out_while_anything_before_it_waits
             await broker.partitions.raise_log_starts({partition: 2})
             await maintenance.look_for_missing()
             lost, unsaid = maintenance.missing
-            assert lost.endswith(f". {way_out(3, LOST_OR_TAKEN)}")
+            assert lost.endswith(f". {way_out(3, TAKEN)}")
             await broker.partitions.raise_log_starts({partition: 3})
             await maintenance.look_for_missing()
             assert maintenance.missing[0].endswith(f". {way_out(4)}")
