@@ -196,8 +196,8 @@ def _check_partition(
     end = max(start, reached or 0, previous or 0)
     if known.durable > past_holes(end, known):
         report.problems.append(
-            f"{name}: offsets {end} to {known.durable} are neither in the table nor "
-            "in a segment"
+            f"{name}: offsets {end} to {known.durable - 1} are neither in the table "
+            "nor in a segment"
         )
     return max(end, known.durable)
 
@@ -217,8 +217,8 @@ def _check_seam(
     first = min(ranges[0][0], behind) if ranges else needed
     if first > needed:
         report.problems.append(
-            f"{name}: offsets {needed} to {first} are neither in the table nor "
-            "in a segment"
+            f"{name}: offsets {needed} to {first - 1} are neither in the table "
+            "nor in a segment"
         )
 
 
@@ -241,6 +241,6 @@ def _check_gaps(
             continue
         if past_holes(missing, known) < first:
             report.problems.append(
-                f"{name}: offsets {missing} to {first} are neither in the table nor "
-                "in a segment"
+                f"{name}: offsets {missing} to {first - 1} are neither in the table "
+                "nor in a segment"
             )

@@ -114,8 +114,8 @@ def front(pending: Pending, first: int) -> Pending:
 def _sentence(partition: int, gap: Gap, why: str) -> str:
     """What is missing, why, and what its owner or the operator can do."""
     return (
-        f"offsets {gap[0]} to {gap[1]} of partition {partition} are in no segment and "
-        f"not in the table: {why}. {way_out(gap[1], TAKEN)}"
+        f"offsets {gap[0]} to {gap[1] - 1} of partition {partition} are in no segment "
+        f"and not in the table: {why}. {way_out(gap[1], TAKEN)}"
     )
 
 

@@ -267,7 +267,7 @@ def _judged(item: Item, result: Written | Failed) -> Written | Failed:
     if result.rows == item.records:
         return result
     why = (
-        f"offsets {item.start} to {item.end} hold {item.records} records, and "
+        f"offsets {item.start} to {item.end - 1} hold {item.records} records, and "
         f"{result.rows} rows were written"
     )
     return _placed(item, Failed(result.path, why, stale=False))

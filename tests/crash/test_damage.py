@@ -58,7 +58,7 @@ class Life:
         problem, *lost = check_data_directory(self.house.data_dir).problems
         name = f"topic 1 partition {HIT} offset {self.hit.start}"
         assert name in problem or "were durable and are damaged" in problem
-        offsets = f"t-{HIT}: offsets {self.hit.start} to {self.hit.stop} "
+        offsets = f"t-{HIT}: offsets {self.hit.start} to {self.hit.stop - 1} "
         assert all(each.startswith(offsets) for each in lost)
         told = self.house.broker.tail()
         assert name in told or "were durable and are damaged" in told

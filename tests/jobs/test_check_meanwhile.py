@@ -111,8 +111,8 @@ def test_a_loss_of_a_topic_that_stays_is_told_beside_one_that_is_deleted(
     report = check_data_directory(world.data_dir)
     nowhere = "are neither in the table nor in a segment"
     assert report.problems == [
-        f"stays-0: offsets 10 to 20 {nowhere}",
-        f"lost-0: offsets 0 to 20 {nowhere}",
+        f"stays-0: offsets 10 to 19 {nowhere}",
+        f"lost-0: offsets 0 to 19 {nowhere}",
     ]
     assert report.counts["topics_deleted_meanwhile"] == 1
 
