@@ -5,6 +5,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from deltalake.exceptions import DeltaError
 
 from lakehouse.errors import CommitRefused, TableMissing
 from lakehouse.log import library
@@ -92,3 +93,21 @@ def test_a_table_whose_checkpoint_is_damaged_does_not_open(writer: Writer) -> No
     name = "00000000000000000001.checkpoint.parquet"
     Path(os.path.join(writer.path, LOG_DIRECTORY, name)).write_bytes(b"")
     assert not library.opens(writer.path)
+
+
+class PanicException(BaseException):
+    """As Rust's, which cannot be imported."""
+
+
+def test_a_panic_is_an_error_and_what_ends_a_program_is_none() -> None:
+    with pytest.raises(DeltaError, match="the library fell: no such page"):
+        fall(PanicException("no such page"))
+    for other in (KeyboardInterrupt(), ValueError("damaged")):
+        with pytest.raises(type(other)) as raised:
+            fall(other)
+        assert raised.value is other
+
+
+def fall(error: BaseException) -> None:
+    with library.panics_raised():
+        raise error
