@@ -1,13 +1,15 @@
 """A partition's batches as a few numbers each, and what ends a transaction, naively."""
 
+from itertools import accumulate
+
 import numpy as np
 
 from broker.records.kinds import ABORT, COMMIT, DAMAGED, PLAIN, Kinds
 from jobs.planner import Batches
 
 Special = tuple[int, ...]
-"""Kind, producer, epoch (else 0), and of a marker the first offset that it decides
-(else -1: it does not say)."""
+"""Kind, producer, epoch (else 0), of a marker the first offset that it decides (else
+-1: it does not say), and how many offsets it has (else 1)."""
 
 
 def epoch_of(special: Special) -> int:
@@ -19,9 +21,19 @@ def start_of(special: Special) -> int:
     return special[3] if is_marker else -1
 
 
+def count_of(special: Special) -> int:
+    return special[4] if len(special) > 4 else 1
+
+
+def bases_of(specials: list[Special]) -> list[int]:
+    """The first offset of each, and where the last of them ends."""
+    return [0, *accumulate(count_of(one) for one in specials)]
+
+
 def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
-    count = len(specials)
-    base = first + np.arange(count, dtype=np.int64)
+    """Those of a segment, of which ``first`` is the first offset."""
+    bounds = first + np.array(bases_of(specials), np.int64)
+    base, last = bounds[:-1], bounds[1:] - 1
     kinds = Kinds(
         np.array([one[0] for one in specials], np.uint8),
         np.array([one[1] for one in specials], np.int64),
@@ -29,14 +41,14 @@ def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
         np.array([start_of(one) for one in specials], np.int64),
     )
     is_plain = all(one[0] == PLAIN for one in specials)
-    one = np.ones(count, np.int64)
-    return Batches(sequence, "s", base, base, base, one, None if is_plain else kinds)
+    one = np.ones(len(specials), np.int64)
+    return Batches(sequence, "s", base, last, base, one, None if is_plain else kinds)
 
 
 def end_by_hand(
     at: int, specials: list[Special], lost: frozenset[int] = frozenset()
 ) -> int | None:
-    """Which marker ends the transaction of the record at an offset; None: none does, or
+    """Which marker ends the transaction of the records at a place; None: none does, or
     none is known. ``lost``: of which of them nothing is known."""
     there = [n for n, one in enumerate(specials) if one[0] != DAMAGED and n not in lost]
     its = [n for n in there if specials[n][1] == specials[at][1]]
@@ -49,7 +61,7 @@ def end_by_hand(
     epochs = [epoch_of(specials[n]) for n in mates]
     if epochs[-1] != epoch_of(specials[at]):
         return None
-    decides = start_of(specials[end]) <= at
+    decides = start_of(specials[end]) <= bases_of(specials)[at]
     if start_of(specials[end]) < 0:
         last_of_other = [
             n
@@ -58,7 +70,8 @@ def end_by_hand(
         ]
         first = min(n for n in mates if n > max(last_of_other, default=-1))
         gone = [n for n in range(first, end) if n not in there]
-        is_again = len(gone) == 1 and mates[-1] < gone[0]
+        is_single = sum(count_of(specials[n]) for n in gone) == 1
+        is_again = is_single and mates[-1] < gone[0]
         is_near = is_again or not any(n > at for n in gone)
         decides = is_near and epoch_of(specials[end]) <= epochs[-1] + 1
     return specials[end][0] if decides else None

@@ -13,6 +13,7 @@ from jobs.compactor import Compactor
 from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.world import World, start_at
 from tests.support.batches import Record, make_batch
+from tests.support.damage import RECORDS_AT
 
 PRODUCERS = (1, 2, 3)
 
@@ -32,11 +33,15 @@ class Story:
     """One partition, written and damaged at random; its table keeps all.
 
     ``bumps``: by version 2 of transactions, where each has an epoch, and markers do not
-    say where theirs begins.
+    say where theirs begins. ``tears``: of some batches nothing tells that they stood
+    there, which is found at a start; and no marker says where its transaction begins.
     """
 
-    def __init__(self, world: World, seed: int, *, bumps: bool) -> None:
+    def __init__(
+        self, world: World, seed: int, *, bumps: bool, tears: bool = False
+    ) -> None:
         self.world, self.random, self.bumps = world, random.Random(seed), bumps
+        self.tears, self.says_start = tears, not (bumps or tears)
         self.topic = world.topic("t", configs={"lake.retention.ms": "-1"})
         self.written: list[Written] = []
         self.open: dict[int, list[Written]] = {}
@@ -45,8 +50,9 @@ class Story:
 
     def write(self) -> None:
         steps = [self.plain] * 3 + [self.transactional] * 4 + [self.marker] * 3
+        steps += [self.tear] if self.tears else [self.roll, self.damage]
         for _ in range(self.random.randint(12, 30)):
-            self.random.choice([*steps, self.roll, self.damage])()
+            self.random.choice(steps)()
         for producer in PRODUCERS:
             self.marker(producer)
         self.plain()
@@ -71,7 +77,7 @@ class Story:
             return
         its, commit = self.open.pop(producer), self.random.random() < 0.7
         self.epochs[producer] += self.bumps
-        start = None if self.bumps else its[0].offsets.start
+        start = its[0].offsets.start if self.says_start else None
         marker = Marker(commit).starting(start, self.end)
         batch = marker_batch(producer, self.epochs[producer], marker, 0)
         assign(batch, self.end)
@@ -79,7 +85,7 @@ class Story:
         since = self.written.index(its[0])
         for one in its:
             one.ended = commit
-            one.decided_by = self.written[since:] if self.bumps else [end]
+            one.decided_by = [end] if self.says_start else self.written[since:]
 
     def roll(self) -> None:
         segments = self.world.wal.segments()
@@ -88,17 +94,31 @@ class Story:
 
     def damage(self) -> None:
         """One bit of one of the last batches, where it lies."""
+        if one := self._whole_one():
+            at = self.random.randrange(len(one.batch))
+            self._flip(one, at, 1 << self.random.randrange(8))
+
+    def tear(self) -> None:
+        """One of the last batches, and its entry's header, in a log that is opened
+        then: the segments that it finds have no footer."""
+        if one := self._whole_one():
+            self._flip(one, -4, 1)
+            self._flip(one, RECORDS_AT, 1)
+            self.world.restart_log(is_whole=False)
+
+    def _whole_one(self) -> Written | None:
         if not self.written:
-            return
+            return None
         one = self.random.choice(self.written[-6:])
-        if one.is_damaged:
-            return
+        return None if one.is_damaged else one
+
+    def _flip(self, one: Written, at: int, bits: int) -> None:
+        """Change these bits at a place from where a batch begins."""
         for path in (self.world.data_dir / "wal").iterdir():
             data = bytearray(path.read_bytes() if path.is_file() else b"")
-            at = data.find(one.batch)
-            if at >= 0:
-                at += self.random.randrange(len(one.batch))
-                data[at] ^= 1 << self.random.randrange(8)
+            base = data.find(one.batch)
+            if base >= 0:
+                data[base + at] ^= bits
                 path.write_bytes(data)
                 one.is_damaged = True
 
@@ -121,7 +141,7 @@ class Story:
         self.world.checkpoint()
         key, followed = (self.topic.number, 0), max(end, table_end)
         for info in list(self.world.wal.segments()):
-            if info.sealed and info.ranges[key][1] <= followed:
+            if info.sealed and info.ranges.get(key, (0, 0))[1] <= followed:
                 self.world.wal.release(info.sequence)
         self.world.wait_for_recycler()
 
@@ -165,8 +185,20 @@ def follow(story: Story, compactor: Compactor) -> None:
 def test_advice_that_is_followed_costs_nothing_that_is_sure(
     world: World, seed: int, *, bumps: bool
 ) -> None:
-    story = Story(world, seed, bumps=bumps)
+    costs_nothing_that_is_sure(Story(world, seed, bumps=bumps))
+
+
+@pytest.mark.parametrize("bumps", [False, True])
+@pytest.mark.parametrize("seed", [6, 25, 30])
+def test_nor_where_it_is_not_known_what_stood_there(
+    world: World, seed: int, *, bumps: bool
+) -> None:
+    costs_nothing_that_is_sure(Story(world, seed, bumps=bumps, tears=True))
+
+
+def costs_nothing_that_is_sure(story: Story) -> None:
     story.write()
+    world = story.world
     follow(story, world.compactor())
     there = [record.offset for record in world.rows(story.topic)]
     assert story.sure <= set(there) <= story.committed

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.records.batch import assign
@@ -15,7 +15,9 @@ from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
 from broker.status.schema import DAMAGED, way_out
-from jobs.backlog import LOOK_AGAIN_MS
+from broker.storage.files import PosixFiles
+from broker.storage.store import LocalSegmentStore
+from jobs.backlog import LOOK_AGAIN_MS, Backlog
 from jobs.below_start import above, gaps_below, is_in_doubt
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
@@ -23,23 +25,26 @@ from jobs.decided import decided
 from jobs.log_starts import AGAIN_MS
 from jobs.planner import Batches
 from lakehouse.log.delta_log import load, table_ends
-from tests.jobs.specials import Special, chunk_of, end_by_hand
+from tests.jobs.specials import Special, bases_of, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at
 from tests.support.batches import Record, make_batch, read_batch
+from tests.support.damage import tear_batch
 
 NOW_MS = 1_700_000_000_000
 SPECIALS = st.sampled_from(
     [
-        (PLAIN, 0),
-        *((kind, p) for kind in (TRANSACTIONAL, ABORT, COMMIT) for p in (1, 2)),
+        *((PLAIN, 0, 0, -1, n) for n in (1, 3)),
+        *((TRANSACTIONAL, p, 0, -1, n) for p in (1, 2) for n in (1, 3)),
+        *((kind, p) for kind in (ABORT, COMMIT) for p in (1, 2)),
     ]
 )
 
 
 def segments_of(specials: list[Special], cuts: set[int]) -> list[Batches]:
     bounds = sorted({0, *(min(cut, len(specials)) for cut in cuts), len(specials)})
+    bases = bases_of(specials)
     return [
-        chunk_of(specials[first:end], first, sequence)
+        chunk_of(specials[first:end], bases[first], sequence)
         for sequence, (first, end) in enumerate(pairwise(bounds))
     ]
 
@@ -50,6 +55,8 @@ def taken(chunks: list[Batches], log_start: int) -> list[Batches]:
     while chunks:
         judged = decided(chunks, gaps_below(chunks, log_start))
         if is_in_doubt(chunks, judged, log_start):
+            if int(chunks[0].last[0]) >= log_start:
+                break
             chunks = above(chunks, log_start)
         elif judged:
             found += judged
@@ -59,18 +66,23 @@ def taken(chunks: list[Batches], log_start: int) -> list[Batches]:
     return found
 
 
+T1, ABORT1, COMMIT1 = (TRANSACTIONAL, 1), (ABORT, 1), (COMMIT, 1)
+
+
 @given(
     st.lists(SPECIALS, min_size=1, max_size=24),
     st.sets(st.integers(1, 23)),
-    st.integers(0, 24),
+    st.integers(0, 40),
     st.sets(st.integers(0, 23)),
 )
+@example([T1, ABORT1, COMMIT1], {1, 2}, 3, {1})
 def test_whatever_was_released_only_what_was_committed_counts(
     specials: list[Special], cuts: set[int], log_start: int, released: set[int]
 ) -> None:
     """And all that was, from the log's start up to the first transaction there that is
     open."""
-    log_start = min(log_start, len(specials))
+    bases = bases_of(specials)
+    log_start = min(log_start, bases[-1])
     chunks = [
         one
         for one in segments_of(specials, cuts)
@@ -83,13 +95,14 @@ def test_whatever_was_released_only_what_was_committed_counts(
         for at, one in enumerate(specials)
         if one[0] in (PLAIN, TRANSACTIONAL)
     }
-    committed = {at for at, end in ends.items() if end == COMMIT}
-    open_ = [at for at, end in ends.items() if end is None and at >= log_start]
-    stable = min(open_, default=len(specials))
+    committed = {bases[at] for at, end in ends.items() if end == COMMIT}
+    needed = [at for at in ends if bases[at + 1] > log_start]
+    stable = min((bases[at] for at in needed if ends[at] is None), default=bases[-1])
+    wanted = {bases[at] for at in needed}
     assert counted <= committed
-    assert {at for at in committed if log_start <= at < stable} <= counted
+    assert {at for at in committed & wanted if at < stable} <= counted
     end = max((int(one.last[-1]) + 1 for one in judged), default=log_start)
-    assert max(end, log_start) == stable
+    assert max(end, log_start) == max(stable, log_start)
 
 
 class Partition:
@@ -243,14 +256,19 @@ def checksum_fails(one: Partition, at: int = 5) -> None:
 
 
 def place_is_torn(one: Partition, at: int = 5) -> None:
-    """Of a segment without footer: which batches stood there cannot be told."""
     one.records(5)
     one.records(5)
     one.records(5)
+    tear(one, at)
+
+
+def tear(one: Partition, at: int) -> None:
+    """Damage a batch of the active segment, which has no footer: that it stood there
+    cannot be told."""
     one.world.checkpoint()
+    path = one.world.wal.segments()[-1].path
     one.world.wal.close()
-    flip(one, bytes(make_batch(values(at, 5), at)), 80, 255)
-    flip(one, bytes(make_batch(values(at, 5), at))[:80], -4, 255)
+    tear_batch(path, at)
     one.world.wal = one.world._open(is_whole=False)
 
 
@@ -520,6 +538,84 @@ def test_a_marker_that_says_its_start_decides_behind_a_damaged_one(
         give_up(one, compactor, end)
     assert one.offsets == [0, 1, 2, 3, 4, 8, 9]
     assert_goes_on(compactor)
+
+
+def test_a_marker_behind_a_torn_one_decides_nothing_before_that(one: Partition) -> None:
+    one.records(3, producer=1)
+    one.marker(1, commit=False)
+    one.records(2)
+    one.records(2, producer=1)
+    one.marker(1, commit=True)
+    one.records(1)
+    tear(one, 3)
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (3, [])
+    give_up(one, compactor, 3)
+    assert (told(compactor), one.offsets) == (4, [])
+    give_up(one, compactor, 4)
+    assert one.offsets == [4, 5, 6, 7, 9]
+    assert_goes_on(compactor)
+
+
+class Looks:
+    """A backlog, and what of its batches counts at a look, all in one minute."""
+
+    def __init__(self, one: Partition) -> None:
+        self.key = one.topic.number, 0
+        wal = one.world.data_dir / "wal"
+        self.backlog = Backlog(LocalSegmentStore(PosixFiles(), wal))
+
+    def counted(self, log_start: int = 0, table_end: int = 0) -> list[int]:
+        self.backlog.refresh(0)
+        found = self.backlog.pending(
+            {self.key: table_end}, [self.key[0]], lambda key: log_start
+        )
+        chunks = [chunk for pending in found for chunk in pending.chunks]
+        return [base for chunk in chunks for base in chunk.counted().base.tolist()]
+
+
+def test_what_is_decided_is_looked_at_anew_once_the_log_begins_behind_a_gap(
+    one: Partition,
+) -> None:
+    one.records(3, producer=1)
+    one.end += 2
+    one.marker(1, commit=True)
+    one.records(1)
+    looks = Looks(one)
+    assert looks.counted(log_start=3) == [0, 6]
+    assert looks.counted(log_start=5) == [6]
+
+
+def test_and_when_a_marker_comes_behind_a_hole(one: Partition) -> None:
+    one.records(4, producer=1)
+    place_is_torn(one, 9)
+    looks = Looks(one)
+    assert looks.counted() == []
+    one.marker(1, commit=True, start=0)
+    assert looks.counted() == [0, 4]
+
+
+def test_and_once_a_hole_in_which_the_log_began_is_given_up(one: Partition) -> None:
+    one.records(1, producer=1)
+    one.marker(1, commit=True)
+    place_is_torn(one, 7)
+    looks = Looks(one)
+    assert looks.counted(log_start=8) == [0, 2]
+    assert looks.counted(log_start=12) == [0, 2, 12]
+
+
+def test_a_table_that_went_back_while_nobody_looked_gets_what_was_left_out(
+    one: Partition,
+) -> None:
+    """As when it cannot be read for a while."""
+    one.records(2, producer=1)
+    one.records(1)
+    looks = Looks(one)
+    assert looks.counted(log_start=2) == [2]
+    one.marker(1, commit=True)
+    assert looks.counted(log_start=2, table_end=3) == []
+    assert looks.backlog.pending({}, []) == []
+    assert looks.counted(log_start=2) == [0, 2]
 
 
 def test_advice_that_is_followed_early_costs_nothing_that_is_decided(

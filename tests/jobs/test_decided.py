@@ -20,7 +20,14 @@ from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
 from jobs.decided import decided, undecidable
 from jobs.stuck import Stop
-from tests.jobs.specials import Special, chunk_of, end_by_hand, epoch_of, start_of
+from tests.jobs.specials import (
+    Special,
+    bases_of,
+    chunk_of,
+    end_by_hand,
+    epoch_of,
+    start_of,
+)
 from tests.support.batches import Record, make_batch
 
 
@@ -28,32 +35,33 @@ def found_in(
     specials: list[Special], cuts: list[int], lost: frozenset[int] = frozenset()
 ) -> tuple[int, list[int]]:
     """Where the stable part ends, and the offsets that count in it."""
-    chunks, first = [], 0
+    chunks, first, bases = [], 0, bases_of(specials)
     for sequence, end in enumerate([*sorted(cuts), len(specials)]):
         if first < end:
-            chunks.append(chunk_of(specials[first:end], first, sequence))
+            chunks.append(chunk_of(specials[first:end], bases[first], sequence))
         first = max(first, end)
-    there = np.array([at not in lost for at in range(len(specials))], np.bool_)
-    chunks = [one._some(there[one.base]) for one in chunks]
+    gone = [bases[at] for at in lost if at < len(specials)]
+    chunks = [one._some(~np.isin(one.base, gone)) for one in chunks]
     chunks = [one for one in chunks if len(one)]
-    result = decided(chunks, holes_of(lost))
+    result = decided(chunks, holes_of(lost, bases))
     counted = [offset for one in result for offset in one.counted().base.tolist()]
     ends = [int(one.last[-1]) + 1 for one in result]
     return max(ends, default=0), counted
 
 
-def holes_of(lost: frozenset[int]) -> list[tuple[int, int]]:
-    """Behind which offset each run of these ends, and how long it is."""
-    firsts = sorted(at for at in lost if at - 1 not in lost)
-    ends = sorted(at + 1 for at in lost if at + 1 not in lost)
+def holes_of(lost: frozenset[int], bases: list[int]) -> list[tuple[int, int]]:
+    """At which offset each run of these ends, and how many it has."""
+    lost = frozenset(at for at in lost if at + 1 < len(bases))
+    firsts = sorted(bases[at] for at in lost if at - 1 not in lost)
+    ends = sorted(bases[at + 1] for at in lost if at + 1 not in lost)
     return [(end, end - first) for first, end in zip(firsts, ends, strict=True)]
 
 
 def by_hand(
     specials: list[Special], lost: frozenset[int] = frozenset()
 ) -> tuple[int, list[int]]:
-    """For each batch, look ahead for its producer's next marker."""
-    counted, stop = [], len(specials)
+    """The same: for each batch, look ahead for its producer's next marker."""
+    counted, stop, bases = [], len(specials), bases_of(specials)
     for at, one in enumerate(specials):
         if at in lost:
             continue
@@ -68,17 +76,20 @@ def by_hand(
                 stop = min(stop, at)
             elif end == COMMIT:
                 counted.append(at)
-    return stop, [at for at in counted if at < stop]
+    there = [at for at in range(stop) if at not in lost]
+    end = bases[there[-1] + 1] if there else 0
+    return end, [bases[at] for at in counted if at < stop]
 
 
+EPOCHS = st.sampled_from([0, 0, 0, 1, 2])
+STARTS = st.sampled_from([-1, -1, -1]) | st.integers(0, 40)
+COUNTS = st.integers(1, 3)
 SPECIALS = st.lists(
-    st.tuples(st.just(PLAIN), st.just(-1))
-    | st.tuples(st.just(DAMAGED), st.integers(-1, 3))
+    st.tuples(st.just(PLAIN), st.just(-1), EPOCHS, st.just(-1), COUNTS)
+    | st.tuples(st.just(DAMAGED), st.integers(-1, 3), EPOCHS, st.just(-1), COUNTS)
+    | st.tuples(st.just(TRANSACTIONAL), st.integers(1, 3), EPOCHS, STARTS, COUNTS)
     | st.tuples(
-        st.sampled_from([TRANSACTIONAL, TRANSACTIONAL, ABORT, COMMIT, CONTROL]),
-        st.integers(1, 3),
-        st.sampled_from([0, 0, 0, 1, 2]),
-        st.sampled_from([-1, -1, -1]) | st.integers(0, 25),
+        st.sampled_from([ABORT, COMMIT, CONTROL]), st.integers(1, 3), EPOCHS, STARTS
     ),
     max_size=25,
 )
@@ -91,10 +102,7 @@ SPECIALS = st.lists(
 )
 def test_agrees_with_a_look_ahead_from_each_batch(specials, cuts, lost) -> None:
     cuts = [min(cut, len(specials)) for cut in cuts]
-    stop, counted = by_hand(specials, lost)
-    there = [at for at in range(stop) if at not in lost]
-    end = there[-1] + 1 if there else 0
-    assert found_in(specials, cuts, lost) == (end, counted)
+    assert found_in(specials, cuts, lost) == by_hand(specials, lost)
 
 
 T1 = (TRANSACTIONAL, 1, 0)
@@ -121,6 +129,29 @@ def test_a_marker_that_says_its_start_or_was_written_again_decides_across_damage
 ) -> None:
     """As in the broker, which serves what it commits."""
     assert found_in([T1, T1, *later], [])[1] == counted
+
+
+T3 = (TRANSACTIONAL, 1, 0, -1, 3)
+
+
+@pytest.mark.parametrize(
+    ("later", "lost", "counted"),
+    [
+        ([(COMMIT, 1)], [], [0]),
+        ([(PLAIN, -1, 0, -1, 5), (COMMIT, 1)], [1], []),
+        ([(PLAIN, -1), (COMMIT, 1)], [1], [0]),
+        ([(DAMAGED, 1, 0, -1, 3), (COMMIT, 1)], [], []),
+        ([(DAMAGED, 1), (COMMIT, 1)], [], [0]),
+        ([(TRANSACTIONAL, 1, 1, -1, 3), (COMMIT, 1, 1)], [], []),
+        ([(TRANSACTIONAL, 1, 0, -1, 3), (COMMIT, 1, 1)], [], [0, 3]),
+    ],
+)
+def test_a_marker_decides_where_nothing_else_can_have_stood_between(
+    later, lost, counted
+) -> None:
+    """But for itself: it may have been written again, behind one offset alone. And it
+    decides records of one epoch only."""
+    assert found_in([T3, *later], [], frozenset(lost))[1] == counted
 
 
 STEPS = st.lists(
