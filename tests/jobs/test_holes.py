@@ -1,6 +1,7 @@
 """Who stops at a hole is whoever may have lost something in it, and nobody else."""
 
 import numpy as np
+import pytest
 
 from jobs.holes import Hole, below, first_hole
 from jobs.planner import Batches
@@ -13,6 +14,20 @@ def chunk(sequence: int, *batches: tuple[int, int, int]) -> Batches:
 
 
 HOLE = Hole(7, 500, 600)
+
+
+@pytest.mark.parametrize(
+    ("hole", "what"),
+    [
+        (HOLE, "bytes 500 to 600 are damaged and"),
+        (Hole(7, 0, 0), "it is lost and"),
+    ],
+)
+def test_a_hole_says_until_when_what_is_put_back_helps(hole: Hole, what: str) -> None:
+    assert str(hole) == (
+        f"segment 7: {what} may have held its next records; once a start of the broker "
+        "has found that, it takes nothing back there"
+    )
 
 
 def test_offsets_that_go_on_over_the_hole_lost_nothing() -> None:

@@ -383,6 +383,24 @@ def test_where_its_owner_speaks_clearly_again_what_left_goes(world: World) -> No
     assert len(files_of(world, topic)) == 1
 
 
+def test_that_an_owner_says_nothing_clear_is_logged_whenever_he_begins_to(
+    world: World,
+) -> None:
+    """And forgotten with his topic."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")])
+    world.flush(compactor)
+    with capture_logs() as logs:
+        for said in ("a while", "interval 7 days", "a while"):
+            say(world, topic, said)
+            later(world, compactor)
+            later(world, compactor)
+    assert [line["event"] for line in logs].count("files stay") == 2
+    delete(world, topic)
+    later(world, compactor)
+    assert compactor._maintenance._unclear == {}
+
+
 def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     for end in range(10, 60, 10):
