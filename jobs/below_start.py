@@ -1,22 +1,26 @@
 """What lies below a log's start and is left out of the table. Pure.
 
-The problem: nothing below a log's start is needed, so a segment goes when all of it
-lies there. Another topic may keep an older one, and so records outlast the marker that
-ended their transaction. They would wait for it for ever; or, where markers do not say
-what they decide, count by that of a later transaction. The idea: a gap there is one in
-which any marker may have been (`gaps_below`). What is decided all the same goes into
-the table as anything else, which may keep it for longer than the log does. Once the
-first that is left is open, what lies wholly below the start is left out, and no damage
-there, no open transaction and no gap matters any more. A transaction on both sides is
-decided by what is left of it. The range that is committed begins where the table ends
-all the same: a gap below the log's start is a legal one (`missing`). Where nothing
-follows what is left out, its range is committed by itself, without a row: a table that
-is to keep what the log does not holds up its segments until then.
+The problem: below a log's start nothing is needed, unless the table is to keep what the
+log does not; so a segment goes when all of it lies there. Another topic may keep an
+older one, and so records outlast the marker that ended their transaction. They would
+wait for it for ever; or, where markers do not say what they decide, count by that of a
+later transaction. Of a table that is to keep more nobody knows since when it is, and
+segments did not wait for it in older versions. The idea: a gap there is one in which
+any marker may have been (`gaps_below`). What is decided all the same goes into the
+table as anything else, which may keep it for longer than the log does. Once the first
+that is left is open, what lies wholly below the start is left out, and no damage there,
+no open transaction and no gap matters any more. A transaction on both sides is decided
+by what is left of it. The range that is committed begins where the table ends all the
+same: a gap below the log's start is a legal one (`missing`). Where nothing follows what
+is left out, its range is committed by itself, without a row: a table that is to keep
+what the log does not holds up its segments until then.
 
 What was left out stays so, or the table would depend on when it is looked at.
 
-The price: a refused batch is such a gap, too, where a partition has transactions; and
-what is decided behind one that is open is left out with it.
+The price: a refused batch is such a gap, too, for the log's checkpoint names none that
+lies below the start. A transaction with one before its marker is taken for open, unless
+that says where it begins, also where the table was to keep it; and what is decided
+behind one that is open is left out with it.
 """
 
 from collections.abc import Sequence
