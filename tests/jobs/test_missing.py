@@ -9,6 +9,7 @@ import pytest
 
 from broker.catalog import topics as catalog_topics
 from broker.status.schema import TAKEN, way_out
+from jobs.backlog import LOOK_AGAIN_MS
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from lakehouse.errors import CommitRefused
@@ -138,6 +139,34 @@ def test_a_table_that_is_gone_is_not_made_anew(
     compactor.step()
     assert compactor.status().problems == ()
     world.check_rows()
+
+
+def test_a_lost_segment_of_a_topic_without_a_table_stops_all_of_it_until_it_is_given_up(
+    world: World,
+) -> None:
+    """Nobody knows whether there was a table, and what of the others that had."""
+    topic = world.topic("t", 2, configs={"lake.retention.ms": "-1"})
+    for value in (b"a", b"LOST", b"c"):
+        world.produce(topic, [Record(b"k", value)] * 5)
+        world.produce(topic, [Record(b"k", b"whole")] * 3, 1 if value != b"LOST" else 0)
+        world.roll()
+    world.checkpoint()
+    wal = world.data_dir / "wal"
+    [file] = [path for path in wal.glob("segment-*") if b"LOST" in path.read_bytes()]
+    file.unlink()
+    world.restart_log(is_whole=False)
+    compactor = world.compactor()
+    for _ in range(3):
+        world.flush(compactor)
+    assert compactor.status().problems[0].endswith(f". {way_out(13, TAKEN)}")
+    assert (world.rows(topic), world.rows(topic, 1)) == ([], [])
+    starts = {(topic.number, 0): 13}
+    world.catalog.change(lambda c: catalog_topics.set_log_start(c, starts))
+    for _ in range(2):
+        world.clock.advance(LOOK_AGAIN_MS)
+        world.flush(compactor)
+    offsets = [[row.offset for row in world.rows(topic, p)] for p in (0, 1)]
+    assert offsets == [[*range(5), *range(13, 18)], [*range(6)]]
 
 
 def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:

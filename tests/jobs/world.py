@@ -120,13 +120,13 @@ class World:
         self._ids = itertools.count(1)
         self.wal = self._open()
 
-    def _open(self, *, is_whole: bool | None = True) -> Wal:
+    def _open(self, *, is_whole: bool = True) -> Wal:
         """The log that is there; None: it may be whole, or not."""
         wal, recovery = Wal.open(
             PosixFiles(), self.data_dir / "wal", call_soon=self._calls.put,
             segment_bytes=self.segment_bytes, hot_bytes=1 << 20,
         )  # fmt: skip
-        assert is_whole in (None, not recovery.damage)
+        assert bool(recovery.damage) != is_whole
         return wal
 
     def topic(
@@ -231,7 +231,7 @@ class World:
 
         wait_until(is_so, pause_s=0.001)
 
-    def restart_log(self, *, is_whole: bool | None = True) -> None:
+    def restart_log(self, *, is_whole: bool = True) -> None:
         self.wal.close()
         self.wal = self._open(is_whole=is_whole)
 
