@@ -72,7 +72,7 @@ def _make(snapshot: Snapshot, version: int) -> None:
     path = snapshot.path
     before = checkpoints(path)
     _verify_newest(path, [one for one in before if one <= version])
-    if version in before:  # an owner's: it is as he wants it
+    if version in before:  # an owner's, as he wants it, or known as ours already
         if before[version] == [_name(version)]:
             _prove(snapshot, version, None)
         return
@@ -136,8 +136,8 @@ def _forget_sums(path: str, version: int) -> None:
 
 
 def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:
-    """Note the checksum of what tells the followed state, and what left later than
-    this, if somebody asks for that. Raises CommitRefused."""
+    """Note the checksum of what tells the followed state, and, of one that is made now,
+    what left later than this; one of ours stays ours. Raises CommitRefused."""
     path, name = snapshot.path, _name(version)
     directory = os.path.join(path, LOG_DIRECTORY)
     found = measure(os.path.join(directory, name))
@@ -152,7 +152,8 @@ def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:
             f"{path}: the checkpoint of version {version} does not tell what was "
             f"followed: {differing}"
         )
-    note(directory, {name: found._replace(is_ours=since_ms is not None)})
+    is_ours = since_ms is not None or noted(directory).get(name, found).is_ours
+    note(directory, {name: found._replace(is_ours=is_ours)})
 
 
 def _forgotten(state: Snapshot, known: Snapshot, since_ms: int) -> str | None:

@@ -180,6 +180,14 @@ def test_one_that_its_owner_made_meanwhile_is_proven_and_known(writer: Writer) -
     assert noted(str(place(writer, 4).parent)).keys() == {place(writer, 4).name}
 
 
+def test_one_of_ours_stays_ours_at_a_second_look(writer: Writer) -> None:
+    """Of who had lost the lease for a while, and followed from before it was made."""
+    followed = rows(writer, 0, 4)
+    for _ in range(2):
+        make_checkpoint(followed, 4)
+        assert noted(str(place(writer, 4).parent))[place(writer, 4).name].is_ours
+
+
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when a checkpoint is to be completed."""
 
