@@ -138,6 +138,32 @@ def test_a_checkpoint_that_fells_the_library_is_stash(tmp_path: Path) -> None:
     library.checkpoint(writer.path, 2)
 
 
+def checkpoint_of_a_new_kind(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its owner's, which the library reads and we do not."""
+    writer.add(0, 0, 10)
+    library.checkpoint(writer.path, 1)
+    writer.add(0, 10, 20)
+
+    def refuse(*_: object) -> None:
+        raise ValueError("a kind that is new to us")
+
+    monkeypatch.setattr(delta_log, "read_checkpoint", refuse)
+    return Path(writer.path) / LOG_DIRECTORY / f"{1:020d}.checkpoint.parquet"
+
+
+def test_a_checksum_beyond_the_last_entry_is_held_against_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library opens no such table, whatever its checkpoint is."""
+    writer = Writer(str(tmp_path))
+    checkpoint = checkpoint_of_a_new_kind(writer, monkeypatch)
+    Path(entry_path(writer.path, 4)).with_suffix(".crc").write_text("{}")
+    assert not library.opens(writer.path)
+    assert Tables(str(tmp_path)).open(TOPIC).ends == {0: 20}
+    assert checkpoint.exists()
+    assert library.opens(writer.path)
+
+
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_another_state_in_a_checkpoint_is_neither_gone_on_from_nor_kept(
     tmp_path: Path, is_proven: bool

@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse.errors import CommitRefused
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
+from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -59,18 +60,22 @@ def test_the_table_of_another_topic_is_refused(writer):
     assert current(writer.path, TOPIC_ID, None).version == 0
 
 
+@pytest.mark.parametrize("is_followed", [False, True])
 @pytest.mark.parametrize("is_librarys", [False, True])
 def test_what_was_noted_of_an_entry_that_went_is_not_of_the_next_one(
-    writer, is_librarys
+    writer, is_librarys, is_followed
 ):
-    """Its owner put an older state of the log back, say, and not all of it."""
+    """Its owner put an older state of the log back, say, and not all of it; the
+    compactor follows the table meanwhile."""
     if is_librarys:
         deltalake.DeltaTable(writer.path).alter.add_constraint({"sane": "offset >= 0"})
-    log, version = Path(writer.path) / LOG_DIRECTORY, load(writer.path).version + 1
+    followed, log = load(writer.path), Path(writer.path) / LOG_DIRECTORY
+    version, snapshot = followed.version + 1, followed if is_followed else None
     first = f"{version:020d}"
     for name in (f"{first}.crc", f".{first}.crc.crc", f".{first}.json.crc"):
         (log / name).write_text("{}")
-    assert writer.add(0, 0, 10).version == version
+    done = commit_files(writer.path, TOPIC_ID, 1, {0: (0, 10)}, [], snapshot=snapshot)
+    assert done.version == version
     assert [name for name in os.listdir(log) if first in name] == [f"{first}.json"]
 
 

@@ -188,6 +188,18 @@ def test_one_of_ours_stays_ours_at_a_second_look(writer: Writer) -> None:
         assert noted(str(place(writer, 4).parent))[place(writer, 4).name].is_ours
 
 
+def test_one_that_was_known_before_what_says_it_is_begun_went_stays(
+    writer: Writer,
+) -> None:
+    """Its process was killed in between: it was completed, and is no damage."""
+    make_checkpoint(rows(writer, 0, 4), 4)
+    begun(writer, 4).touch()
+    followed = rows(writer, 4, 4)
+    assert make_checkpoint(followed, 8) is None
+    assert place(writer, 4).exists()
+    assert not begun(writer, 4).exists()
+
+
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when a checkpoint is to be completed."""
 
