@@ -1,7 +1,8 @@
 """Lengths of time as Delta's table properties say them. Pure.
 
 Delta takes what Spark's parser of intervals does, with or without the word ``interval``
-before it, but for months and years, and for what is negative in days or below them.
+before it, but for months and years, and for a sum that is below 0, as some beyond a
+long are to it. What it takes counts as it is said here.
 
 Source: Spark's ``IntervalUtils.stringToInterval``; ``DeltaConfigs`` in ``io.delta``.
 """
@@ -16,15 +17,21 @@ _UNITS: Final = {
     "second": ("us", 1_000_000), "millisecond": ("us", 1_000), "microsecond": ("us", 1),
 }  # fmt: skip
 _LIMITS: Final = {"months": 1 << 31, "days": 1 << 31, "us": 1 << 63}
-"""Spark keeps these three as int, int and long."""
+"""Spark keeps these three as int, int and long; a long with this bit is below 0."""
 
 _DIGITS: Final = 19
 """More of them no long has."""
 
-_BLANKS: Final = " \t\n\r\f\v"
-_DAY_MS: Final = 86_400_000
+_CONTROLS: Final = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java takes off both ends."""
+_DELETE: Final = "\x7f"
+"""What Spark takes off the last end besides."""
+_BLANKS: Final = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
+"""What is between words."""
+_DAY_US: Final = 86_400_000_000
 _TERM: Final = re.compile(
-    rf"([+-]?)\s*(\d+(?:\.\d{{0,9}})?|\.\d{{1,9}})\s+({'|'.join(_UNITS)})s?(?:\s+|\Z)",
+    rf"([+-]?)[{_BLANKS}]*(\d+(?:\.\d{{0,9}})?|\.\d{{1,9}})[{_BLANKS}]+"
+    rf"({'|'.join(_UNITS)})s?(?:[{_BLANKS}]+|\Z)",
     re.ASCII,
 )
 _TERMS: Final = re.compile(f"(?:{_TERM.pattern})+", re.ASCII)
@@ -47,9 +54,10 @@ def interval_ms(text: str) -> int | None:
         totals[field] += -count if sign == "-" else count
         if max(count, abs(totals[field])) >= _LIMITS[field]:
             return None
-    if totals["months"] or totals["days"] < 0 or totals["us"] < 0:
+    total_us = totals["days"] * _DAY_US + totals["us"]
+    if totals["months"] or total_us < 0 or total_us & _LIMITS["us"]:
         return None
-    return totals["days"] * _DAY_MS + totals["us"] // 1_000
+    return total_us // 1_000
 
 
 def first_ms(text: str) -> int | None:
@@ -62,7 +70,8 @@ def first_ms(text: str) -> int | None:
 
 
 def _terms(text: str) -> str:
-    return text.lower().strip(_BLANKS).removeprefix("interval ").lstrip(_BLANKS)
+    trimmed = text.lower().lstrip(_CONTROLS).rstrip(_CONTROLS + _DELETE)
+    return trimmed.removeprefix("interval ").lstrip(_BLANKS)
 
 
 def _times(number: str, factor: int, *, has_fractions: bool) -> int | None:
