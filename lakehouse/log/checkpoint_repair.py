@@ -46,8 +46,11 @@ def repair_checkpoint(snapshot: Snapshot) -> str | None:
     """Move aside what ``snapshot`` was loaded without; one sentence if there was one.
 
     What differs from what we wrote goes. Of what others wrote the library judges: what
-    it opens, its owner's checkpoint of a kind that is new to us, stays.
+    it opens, its owner's checkpoint of a kind that is new to us, stays. Behind a torn
+    entry it opens nothing, and nothing is judged.
     """
+    if snapshot.torn is not None:
+        return None
     differing = set(_ours(snapshot))
     if differing:
         _stash(snapshot.path, {*differing, HINT})

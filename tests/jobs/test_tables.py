@@ -164,6 +164,30 @@ def test_a_checksum_beyond_the_last_entry_is_held_against_no_checkpoint(
     assert library.opens(writer.path)
 
 
+def tear(writer: Writer) -> Path:
+    """One entry more, of which a power cut left some."""
+    entry = Path(entry_path(writer.path, load(writer.path).version + 1))
+    entry.write_text('{"add":{"pa')
+    return entry
+
+
+@pytest.mark.parametrize("is_checksum_left", [True, False])
+def test_a_torn_entry_is_held_against_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_checksum_left: bool
+) -> None:
+    """The library opens no such table, whatever its checkpoint is."""
+    writer = Writer(str(tmp_path))
+    checkpoint = checkpoint_of_a_new_kind(writer, monkeypatch)
+    torn, tables = tear(writer), Tables(str(tmp_path))
+    if is_checksum_left:
+        torn.with_suffix(".crc").write_text("{}")
+    assert tables.ends([TOPIC]) == {(7, 0): 20}  # which asks before anything is moved
+    assert tables.open(TOPIC).ends == {0: 20}
+    assert not torn.exists()
+    assert checkpoint.exists()
+    assert library.opens(writer.path)
+
+
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_another_state_in_a_checkpoint_is_neither_gone_on_from_nor_kept(
     tmp_path: Path, is_proven: bool
