@@ -207,12 +207,12 @@ class Tables:
                 configs=topic.configs,
             )
             table = self._load(topic, path)
-        if table.is_unproven:
-            table = self._prove(table)
-        if table.snapshot.torn:
+        if table.snapshot.torn:  # behind which the library proves nothing
             log.warning("a torn log entry is put aside", why=table.snapshot.torn)
             repair(table.path)
             table = self._load(topic, table.path)
+        if table.is_unproven:
+            table = self._prove(table)
         return table
 
     def _prove(self, table: Table) -> Table:

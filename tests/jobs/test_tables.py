@@ -164,6 +164,26 @@ def test_a_checksum_beyond_the_last_entry_is_held_against_no_checkpoint(
     assert library.opens(writer.path)
 
 
+def another_state(writer: Writer, *, is_proven: bool) -> Path:
+    """A checkpoint of version 3 tells the state of version 2, as one bit in twenty of
+    them has it. Its file's times are what they were."""
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    library.checkpoint(writer.path, 2)
+    if is_proven:
+        make_checkpoint(load(writer.path), 3)
+    else:
+        library.checkpoint(writer.path, 3)
+    two, three = (
+        Path(writer.path) / LOG_DIRECTORY / f"{version:020d}.checkpoint.parquet"
+        for version in (2, 3)
+    )
+    found = os.stat(three)
+    three.write_bytes(two.read_bytes())
+    os.utime(three, ns=(found.st_atime_ns, found.st_mtime_ns))
+    return three
+
+
 def tear(writer: Writer) -> Path:
     """One entry more, of which a power cut left some."""
     entry = Path(entry_path(writer.path, load(writer.path).version + 1))
@@ -189,25 +209,25 @@ def test_a_torn_entry_is_held_against_no_checkpoint(
 
 
 @pytest.mark.parametrize("is_proven", [True, False])
+def test_behind_another_state_in_a_checkpoint_a_torn_entry_is_the_first_to_go(
+    tmp_path: Path, is_proven: bool
+) -> None:
+    writer = Writer(str(tmp_path))
+    three = another_state(writer, is_proven=is_proven)
+    torn = tear(writer)
+    assert Tables(str(tmp_path)).open(TOPIC).ends == {0: 30}
+    assert not torn.exists()
+    assert not three.exists()
+    assert Path(f"{three}.damaged").exists()
+    assert library.opens(writer.path)
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
 def test_another_state_in_a_checkpoint_is_neither_gone_on_from_nor_kept(
     tmp_path: Path, is_proven: bool
 ) -> None:
-    """As one bit in twenty of them has it. Its file's times are what they were."""
     writer = Writer(str(tmp_path))
-    for n in range(3):
-        writer.add(0, n * 10, n * 10 + 10)
-    library.checkpoint(writer.path, 2)
-    if is_proven:
-        make_checkpoint(load(writer.path), 3)
-    else:
-        library.checkpoint(writer.path, 3)
-    two, three = (
-        Path(writer.path) / LOG_DIRECTORY / f"{version:020d}.checkpoint.parquet"
-        for version in (2, 3)
-    )
-    found = os.stat(three)
-    three.write_bytes(two.read_bytes())
-    os.utime(three, ns=(found.st_atime_ns, found.st_mtime_ns))
+    three = another_state(writer, is_proven=is_proven)
     assert table_ends(load(writer.path)) == {0: 30 if is_proven else 20}
     tables = Tables(str(tmp_path))
     assert tables.open(TOPIC).ends == {0: 30}
