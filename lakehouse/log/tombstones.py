@@ -85,8 +85,7 @@ def _young(removes: Removes, since_ms: int) -> Removes:
 
 def removes_at(path: str, version: int) -> Removes:
     """What the log tells to have left up to a version, others' checkpoints on the way
-    or not; nothing where it does not reach back to the checkpoint before: then that of
-    the version is an owner's, and all there is. Raises ValueError.
+    or not. Raises ValueError where neither entries nor an owner's checkpoint tell it.
 
     What came back where no entry is read may be in it too.
     """
@@ -101,7 +100,8 @@ def removes_at(path: str, version: int) -> Removes:
     except (*_UNREADABLE, pa.ArrowException):
         if not is_whole:
             raise
-    return found if _follow(found, path, newest, version) else Removes()
+    _follow(found, path, newest, version)
+    return found
 
 
 def _in_ours(

@@ -279,6 +279,16 @@ def test_where_not_all_entries_between_are_read_both_are_believed(
     assert (found.removed.keys(), second in found.files) == ({first, third}, True)
 
 
+def test_what_ours_tells_is_told_where_entries_behind_a_checkpoint_are_gone(
+    writer: Writer,
+) -> None:
+    """They went while the next one was made."""
+    first, _ = behind_an_owners(writer)
+    version = writer.add(0, 40, 50).version
+    os.unlink(entry_path(writer.path, version))
+    assert removes_at(writer.path, version).keys() == {(first, None)}
+
+
 def test_what_an_owners_checkpoint_tells_beyond_ours_and_the_entries_is_told(
     writer: Writer,
 ) -> None:
