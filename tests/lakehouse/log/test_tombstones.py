@@ -279,6 +279,30 @@ def test_where_not_all_entries_between_are_read_both_are_believed(
     assert (found.removed.keys(), second in found.files) == ({first, third}, True)
 
 
+@pytest.mark.parametrize("gap", ["cleaned", "too long"])
+def test_where_neither_entries_nor_an_owners_checkpoint_are_read_nothing_is_forgotten(
+    writer: Writer, gap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what left between ours and his: none is made behind it then."""
+    first, second, _ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    ours = checkpoint(writer).version
+    remove(writer, second, 10)
+    writer.add(0, 30, 40)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    version = writer.add(0, 40, 50).version
+    assert {path for path, _ in removes_at(writer.path, version)} == {first, second}
+    if gap == "too long":
+        monkeypatch.setattr(tombstones, "REACH", 1)
+    else:
+        os.unlink(entry_path(writer.path, ours + 1))
+    log = Path(writer.path) / LOG_DIRECTORY
+    (log / f"{version - 1:020d}.checkpoint.parquet").write_bytes(b"of a new kind")
+    with pytest.raises(ValueError, match="Parquet"):
+        removes_at(writer.path, version)
+
+
 def test_what_ours_tells_is_told_where_entries_behind_a_checkpoint_are_gone(
     writer: Writer,
 ) -> None:
