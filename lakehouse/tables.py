@@ -316,6 +316,6 @@ def repair(path: str) -> str | None:
     if torn is None or not os.path.exists(entry):
         return None
     os.replace(entry, f"{entry}.torn")
-    drop_checksums(path, version)
-    sync_directory(os.path.join(path, LOG_DIRECTORY))
+    if not drop_checksums(path, version):
+        sync_directory(os.path.join(path, LOG_DIRECTORY))
     return torn

@@ -90,13 +90,14 @@ def _sync_name(directory: str, entry: str) -> None:
         sync_directory(directory)
 
 
-def drop_checksums(path: str, version: int) -> None:
+def drop_checksums(path: str, version: int) -> bool:
     """Delete, durably, what is left of an entry that is not there: what its writer said
     of the version, and Hadoop's checksums. Readers would take them for those of the
-    next entry, and refuse that, or take the metadata of the one before. Raises OSError.
+    next entry, and refuse that, or take the metadata of the one before. Whether some
+    was there, and the directory is synced. Raises OSError.
     """
     if os.path.lexists(entry_path(path, version)):
-        return
+        return False
     directory, gone = os.path.join(path, LOG_DIRECTORY), 0
     of_entry, of_version = f"{version:020d}.json", f"{version:020d}.crc"
     for name in (of_version, f".{of_version}.crc", f".{of_entry}.crc"):
@@ -105,12 +106,16 @@ def drop_checksums(path: str, version: int) -> None:
             gone += 1
     if gone:
         sync_directory(directory)
+    return gone > 0
 
 
 def drop_checksums_beyond(path: str) -> None:
     """The same of all versions beyond the newest that is there: where the last entries
     were taken away, no reader opens the table for what is left of them."""
-    names = os.listdir(os.path.join(path, LOG_DIRECTORY))
+    _drop_beyond(path, os.listdir(os.path.join(path, LOG_DIRECTORY)))
+
+
+def _drop_beyond(path: str, names: list[str]) -> None:
     newest = max(
         (int(name[:20]) for name in names if _STATE.fullmatch(name)), default=-1
     )
@@ -127,8 +132,9 @@ def sweep(path: str) -> int:
     One that is still at work is refused then, before anybody sees its entry.
     """
     directory, count = os.path.join(path, LOG_DIRECTORY), 0
-    drop_checksums_beyond(path)
-    for name in os.listdir(directory):
+    names = os.listdir(directory)
+    _drop_beyond(path, names)
+    for name in names:
         if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(directory, name))

@@ -5,11 +5,13 @@ import os
 from pathlib import Path
 
 import deltalake
+import pytest
 
 from lakehouse.log import delta_log
 from lakehouse.log.delta_log import entry_path
 from lakehouse.schema import COMMENTS, WRITE
 from lakehouse.tables import create_table, repair
+from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -59,7 +61,9 @@ def columns(path: str) -> list[str]:
     return [field.name for field in deltalake.DeltaTable(path).schema().fields]
 
 
-def test_what_its_writer_noted_of_a_torn_entry_goes_with_it(tmp_path: Path) -> None:
+def test_what_its_writer_noted_of_a_torn_entry_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or readers take it for that of our entry at the same version: they refuse this,
     or see columns that no entry has added."""
     writer = Writer(str(tmp_path))
@@ -70,10 +74,27 @@ def test_what_its_writer_noted_of_a_torn_entry_goes_with_it(tmp_path: Path) -> N
     assert columns(writer.path)[-1] == "theirs"
     entry = Path(entry_path(writer.path, 2))
     entry.write_bytes(entry.read_bytes()[:-40])
-    assert repair(writer.path) is not None
+    with monkeypatch.context() as patch:
+        calls = SystemCalls(patch, entry.parent)
+        assert repair(writer.path) is not None
     assert [one.name for one in noted if one.exists()] == []
+    assert calls.events[-1:] == calls.of("sync") == ["sync directory ."]
     assert writer.add(0, 10, 20).version == 2
     assert columns(writer.path) == WRITE.names
+
+
+def test_a_torn_entry_of_which_nothing_is_noted_is_moved_durably(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(str(tmp_path))
+    entry = Path(entry_path(writer.path, 1))
+    entry.write_text('{"add":{"pa')
+    calls = SystemCalls(monkeypatch, entry.parent)
+    assert repair(writer.path) is not None
+    assert calls.events == [
+        f"rename {entry.name} {entry.name}.torn",
+        "sync directory .",
+    ]
 
 
 def test_what_was_noted_of_a_first_entry_that_went_is_not_the_new_ones(

@@ -163,8 +163,16 @@ def test_checksums_beyond_the_newest_version_are_swept(
     goes = [f"{9:020d}.crc", f".{8:020d}.json.crc", f".{11:020d}.crc.crc"]
     for name in stays + goes:
         (log / name).touch()
-    calls = SystemCalls(monkeypatch, log)
-    assert sweep(path) == 0
+    calls, listed, listings = SystemCalls(monkeypatch, log), os.listdir, list[str]()
+
+    def list_directory(at: str) -> list[str]:
+        listings.append(at)
+        return listed(at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", list_directory)
+        assert sweep(path) == 0
+    assert listings == [str(log)]
     assert left(path) == sorted([*stays, f"{7:020d}.json"])
     assert calls.events[-1] == "sync directory ."
     assert len(calls.of("remove")) == len(goes)
