@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -218,10 +218,10 @@ def bring_segment_retention(broker: Broker, tables: Tables) -> SegmentRetention:
     """What lets segments go; who makes it closes it."""
     wal_settings, partitions = broker.settings.wal, broker.partitions
 
-    async def may_hold(sequence: int) -> bool:
+    async def may_hold(sequences: Set[int]) -> Set[int]:
         if not partitions.is_all_known():
-            return True  # nobody could tell what those lack that wait for their tables
-        return await may_hold_missing(sequence, partitions, tables)
+            return sequences  # nobody knows what those lack that wait for their tables
+        return await may_hold_missing(sequences, partitions, tables)
 
     return SegmentRetention(
         broker.wal,

@@ -58,6 +58,9 @@ STAYS: Final = "records that are missing may have been in it"
 NoteEnds = Callable[[Mapping[TopicPartition, int]], Awaitable[object]]
 """Notes durably how far partitions were released."""
 
+MayHoldMissing = Callable[[Set[int]], Awaitable[Set[int]]]
+"""Those of these damaged segments that offsets may have been in that nobody has."""
+
 End = Callable[[TopicPartition], int | None]
 """End offset of a partition's table; None: the topic is deleted, nothing is needed."""
 
@@ -186,8 +189,8 @@ class Ages:
         return self.last
 
 
-async def _holds_nothing_more(_: int) -> bool:
-    return False
+async def _hold_nothing_more(_: Set[int]) -> Set[int]:
+    return frozenset()
 
 
 class SegmentRetention:
@@ -198,10 +201,9 @@ class SegmentRetention:
     thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
     it has not got all the same; ``unverified`` names the topics of which either has a
     problem to tell; ``log_start`` is durable, and nothing below it is
-    needed; ``may_hold_missing`` tells of a damaged segment whether offsets may have
-    been in it that nobody has; ``note_ends`` is awaited with the ends of what segments
-    hold before they go,
-    ``before_release`` with the sequence of the one that goes next.
+    needed; ``may_hold_missing`` is asked before damaged segments go; ``note_ends`` is
+    awaited with the ends of what segments hold before they go, ``before_release`` with
+    the sequence of the one that goes next.
     """
 
     def __init__(
@@ -214,7 +216,7 @@ class SegmentRetention:
         lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
         unverified: Callable[[], Iterable[TopicNumber]] = tuple,
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
-        may_hold_missing: Callable[[int], Awaitable[bool]] = _holds_nothing_more,
+        may_hold_missing: MayHoldMissing = _hold_nothing_more,
         note_ends: NoteEnds,
         before_release: Callable[[int], Awaitable[object]],
         clock: Clock,
@@ -230,7 +232,9 @@ class SegmentRetention:
         self._unverified, self._again_ms = unverified, 0
         self._log_start = log_start
         self._may_hold_missing = may_hold_missing
-        self._kept_damaged = dict[int, int]()  # and when each was looked at last
+        self._damaged: Set[int] = frozenset()  # those of the last look
+        self._kept_damaged: Set[int] = frozenset()
+        self._damaged_again_ms = 0
         self._note_ends = note_ends
         self._before_release = before_release
         self._ages = Ages(clock)
@@ -400,19 +404,18 @@ class SegmentRetention:
         return released
 
     async def _without_missing(self, covered: Sequence[Segment]) -> list[Segment]:
-        """Those but for damaged ones that offsets may have been in that nobody has."""
-        known, self._kept_damaged = self._kept_damaged, {}
+        """Those but for damaged ones that offsets may have been in that nobody has, and
+        all damaged ones in between looks."""
+        damaged = {each.sequence for each in covered if not each.intact}
+        kept: Set[int] = damaged
         now_ms = self._clock.monotonic_ms()
-        for sequence in [each.sequence for each in covered if not each.intact]:
-            looked_ms = known.get(sequence, now_ms - LOOK_AGAIN_MS)
-            if now_ms >= looked_ms + LOOK_AGAIN_MS:
-                if not await self._may_hold_missing(sequence):
-                    continue
-                looked_ms = now_ms
-            self._kept_damaged[sequence] = looked_ms
-            if sequence not in known:
+        if now_ms >= self._damaged_again_ms or not damaged <= self._damaged:
+            self._damaged_again_ms, self._damaged = now_ms + LOOK_AGAIN_MS, damaged
+            kept = await self._may_hold_missing(damaged)
+            for sequence in sorted(kept - self._kept_damaged):
                 log.warning("a damaged segment stays", sequence=sequence, why=STAYS)
-        return [each for each in covered if each.sequence not in self._kept_damaged]
+            self._kept_damaged = kept
+        return [each for each in covered if each.sequence not in kept]
 
     async def note_released(self, segments: Iterable[Segment], sure: End) -> bool:
         """Have it noted how far ``sure`` covers these: what lies below may be in tables

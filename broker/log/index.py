@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SEQUENCE_SHIFT = 32
+SEQUENCE_MAX = (1 << 31) - 1
 
 
 class Entry(NamedTuple):
@@ -169,13 +170,14 @@ class BatchIndex:
             return len(self._last)
         return bisect_left(self._last, offset)
 
-    def may_lie_in(self, sequence: int, offset: int) -> bool:
-        """Whether an offset that no batch has may have been in a segment: it is not
-        before that of the batch below it, nor behind that of the one above."""
+    def segments_around(self, offset: int) -> range:
+        """The segments that an offset that no batch has may have been in: none before
+        that of the batch below it, nor behind that of the one above."""
         at = self.find(offset)
-        if at and sequence < self._location[at - 1] >> SEQUENCE_SHIFT:
-            return False
-        return at == len(self) or sequence <= self._location[at] >> SEQUENCE_SHIFT
+        low = self._location[at - 1] >> SEQUENCE_SHIFT if at else 0
+        is_last = at == len(self)
+        high = SEQUENCE_MAX if is_last else self._location[at] >> SEQUENCE_SHIFT
+        return range(low, high + 1)
 
     def holds(self, base_offset: int) -> bool:
         """Whether a batch starts exactly there."""

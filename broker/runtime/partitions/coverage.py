@@ -11,6 +11,7 @@ asked, as long as a start found nothing lost between them.
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -86,25 +87,27 @@ def missing_of(partition: Partition, table_end: int) -> Missing | None:
     return next(_all_missing_of(partition, table_end), None)
 
 
-def may_have_been_in(sequence: int, partition: Partition, table_end: int) -> bool:
-    """Whether a segment may have held any of a partition's offsets that neither
-    segments nor the table's commits cover."""
-    may_lie_in = partition.log.index.may_lie_in
-    found = _all_missing_of(partition, table_end)
-    return any(may_lie_in(sequence, each.first) for each in found)
-
-
 async def may_hold_missing(
-    sequence: int, partitions: Iterable[Partition], lake: Tables
-) -> bool:
-    """The same of any of these partitions; of thousands that is milliseconds, so the
-    loop has its turn now and then."""
+    sequences: Iterable[int], partitions: Iterable[Partition], lake: Tables
+) -> set[int]:
+    """Those of these segments that may have held any offsets of these partitions that
+    neither segments nor the tables' commits cover.
+
+    One look at the partitions is for all segments; of thousands that is milliseconds,
+    so the loop has its turn now and then.
+    """
+    asked = set(sequences)
+    left = sorted(asked)
     for count, partition in enumerate(partitions, 1):
-        if may_have_been_in(sequence, partition, lake.table_end(*partition.key)):
-            return True
+        around = partition.log.index.segments_around
+        for each in _all_missing_of(partition, lake.table_end(*partition.key)):
+            found = around(each.first)
+            del left[bisect_left(left, found.start) : bisect_left(left, found.stop)]
+        if not left:
+            break
         if count % PARTITIONS_A_TURN == 0:
             await asyncio.sleep(0)
-    return False
+    return asked.difference(left)
 
 
 def _all_missing_of(partition: Partition, table_end: int) -> Iterator[Missing]:

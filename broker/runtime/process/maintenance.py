@@ -325,9 +325,9 @@ class MaintenanceScheduler:
 def _kept_for(missing: Missing, damaged: Sequence[int]) -> str:
     """Which damaged segment does not go before these offsets are found or given up;
     empty: none."""
-    may_lie_in = missing.partition.log.index.may_lie_in
+    around = missing.partition.log.index.segments_around(missing.first)
     for sequence in damaged:
-        if may_lie_in(sequence, missing.first):
+        if sequence in around:
             return (
                 f". Segment {sequence} is damaged, may have held them, and is kept as "
                 "long as they are missing"

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,6 +77,7 @@ class Scene:
         self.released_when_noted: list[int] = []
         self.refuses = False
         self.sought_in: set[int] = set()
+        self.looks: list[set[int]] = []
         self.lake = Lake(warehouse, call_soon=lambda _: None, follow_ms=60_000)
         self.lake.start([TOPIC])
         self.segment_retention = SegmentRetention(
@@ -97,8 +98,9 @@ class Scene:
     async def _note(self, sequence: int) -> None:
         self.told.append(sequence)
 
-    async def _may_hold_missing(self, sequence: int) -> bool:
-        return sequence in self.sought_in
+    async def _may_hold_missing(self, sequences: Set[int]) -> Set[int]:
+        self.looks.append(set(sequences))
+        return self.sought_in & sequences
 
     async def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         if self.refuses:
@@ -159,6 +161,24 @@ def test_a_damaged_segment_stays_while_records_are_missing_that_it_may_have_held
     assert scene.tick() == []
     scene.clock.advance(LOOK_AGAIN_MS)
     assert scene.tick() == [1]
+
+
+def test_one_look_is_for_all_damaged_segments_and_comes_each_five_seconds(
+    scene: Scene,
+) -> None:
+    """Or at once where one is new; none is for one that stays for another reason."""
+    scene.wal.held = [ASegment(n, {(7, 0): (0, 60)}, intact=False) for n in (1, 2)]
+    scene.sought_in, scene.refuses = {1, 3}, True
+    assert scene.tick() == scene.tick() == []
+    assert scene.looks == [{1, 2}]
+    scene.clock.advance(LOOK_AGAIN_MS - 1)
+    scene.wal.held.append(ASegment(3, {(7, 0): (0, 60)}, intact=False))
+    assert scene.tick() == scene.tick() == []
+    assert scene.looks[1:] == [{1, 2, 3}]
+    scene.clock.advance(LOOK_AGAIN_MS)
+    scene.refuses = False
+    assert scene.tick() == [2]
+    assert scene.looks[2:] == [{1, 2, 3}]
 
 
 def test_a_log_that_is_short_of_files_gets_them_at_once(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from broker.apis.list_offsets import list_offsets
 from broker.assembly import bring_segment_retention
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.lake.lake import Lake
 from broker.log.lost import Lost
 from broker.log.partition import PartitionLog
@@ -25,9 +27,10 @@ from broker.protocol.messages.list_offsets import (
 )
 from broker.records.batch import read_header
 from broker.runtime.partitions.coverage import (
+    PARTITIONS_A_TURN,
     Missing,
     hidden,
-    may_have_been_in,
+    may_hold_missing,
     missing,
     missing_of,
 )
@@ -41,6 +44,7 @@ from tests.support.damage import tear_batch
 from tests.support.patience import Patience
 from tests.support.rig import (
     Tables,
+    batch_of,
     batches_in,
     call,
     create,
@@ -50,6 +54,7 @@ from tests.support.rig import (
     run,
 )
 from tests.support.tabled import compact, release, with_lake
+from tests.support.turns import turns_ms
 
 T = 1_700_000_000_000
 HALF, TABLED, END = 50, 100, 110
@@ -331,6 +336,8 @@ def a_log(*batches: tuple[int, int]) -> PartitionLog:
 
 
 class APartition:
+    key = 1, 0
+
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
 
@@ -358,19 +365,38 @@ def test_only_what_neither_place_has_is_missing() -> None:
 def test_a_segment_may_have_held_each_offset_that_is_missing_where_it_lies() -> None:
     log = a_log((0, 9), (10, 19), (30, 39), (40, 49))
     log.lost = [Lost(20, 30)]
-    partition: Partition = APartition(log)  # type: ignore[assignment]
-    assert sequences_of_missing(partition, 20) == []  # [20, 30) was refused
+    assert sequences_of_missing(20, log) == set()  # [20, 30) was refused
     log.holes.clear()
-    assert sequences_of_missing(partition, 20) == [2, 3]
+    assert sequences_of_missing(20, log) == {2, 3}
     log.release(2)
-    assert sequences_of_missing(partition, 20) == [0, 1, 2, 3]
-    assert sequences_of_missing(partition, 30) == []
+    assert sequences_of_missing(20, log) == {0, 1, 2, 3}
+    assert sequences_of_missing(30, log) == set()
     log.move_start(30)
-    assert sequences_of_missing(partition, 20) == []
+    assert sequences_of_missing(20, log) == set()
 
 
-def sequences_of_missing(partition: Partition, table_end: int) -> list[int]:
-    return [n for n in range(6) if may_have_been_in(n, partition, table_end)]
+def test_a_segment_may_have_held_what_is_missing_behind_other_that_is() -> None:
+    log = a_log((0, 9), (20, 29), (30, 39), (40, 49), (60, 69))
+    log.lost = [Lost(10, 20), Lost(50, 60)]
+    log.holes.clear()
+    assert sequences_of_missing(0, log) == {1, 2, 4, 5}
+    assert sequences_of_missing(60, log, log) == set()
+
+
+def sequences_of_missing(table_end: int, *logs: PartitionLog) -> set[int]:
+    """Of six segments those that may have held what logs with this table's end lack."""
+    partitions: Any = map(APartition, logs)
+    return asyncio.run(may_hold_missing(range(6), partitions, tables_to(table_end)))
+
+
+def tables_to(end: int) -> Any:
+    return SimpleNamespace(table_end=lambda *_: end)
+
+
+def test_the_loop_has_its_turn_while_thousands_of_partitions_are_looked_at() -> None:
+    partitions: Any = [APartition(a_log((0, 9)))] * (3 * PARTITIONS_A_TURN)
+    turns = turns_ms(may_hold_missing([1], partitions, tables_to(10)))
+    assert len(turns) == 4
 
 
 def test_a_damaged_segment_stays_until_what_it_held_is_given_up(tmp_path: Path) -> None:
@@ -400,14 +426,60 @@ def test_a_damaged_segment_stays_until_what_it_held_is_given_up(tmp_path: Path) 
     run(after)
 
 
-async def released(broker: Broker, sequence: int) -> list[int]:
-    """What goes, where this segment is to go as soon as it may."""
+async def released(broker: Broker, *sequences: int) -> list[int]:
+    """What goes, where these segments are to go as soon as they may."""
     retention = bring_segment_retention(broker, broker.lake)
-    retention.to_evict = {sequence}
+    retention.to_evict = set(sequences)
     try:
         return await retention.tick()
     finally:
         retention.close()
+
+
+class AskedTables(Tables):
+    """They count how often the end of each is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = Counter[TopicPartition]()
+
+    def table_end(self, number: int, partition: int) -> int:
+        self.asked[TopicNumber(number), PartitionNumber(partition)] += 1
+        return super().table_end(number, partition)
+
+
+def test_one_look_at_the_partitions_is_for_all_damaged_segments(
+    tmp_path: Path,
+) -> None:
+    """What each partition lacks was in another one of them."""
+    tables, paths, topics = AskedTables(), list[Path](), ("a", "b", "c")
+
+    async def before() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            for topic in topics:
+                await create(broker, topic)
+                for values in ((b"whole", b"torn"), (b"behind",)):
+                    for value in values:
+                        await produce_one(broker, topic, batch_of(value))
+                    paths.append(broker.wal.segments()[-1].path)
+                    broker.wal.roll()
+
+    async def after() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            damaged = [one.sequence for one in broker.wal.segments() if not one.intact]
+            keys = [broker.partitions.named(topic, 0).key for topic in topics]
+            tables.ends = dict.fromkeys(keys, 1)
+            tables.asked.clear()
+            assert await released(broker, *damaged) == []
+            assert len(damaged) == len(topics)
+            # Once whether the segment is covered, and once in this look.
+            assert tables.asked == dict.fromkeys(keys, 2)
+
+    run(before)
+    for path in paths[::2]:
+        tear_batch(path, base=1)
+    the_checkpoint(tmp_path)  # else that would be found by who reads there
+    run(after)
 
 
 def test_a_segment_of_which_nothing_is_whole_stays_until_it_is_given_up(
