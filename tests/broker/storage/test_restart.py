@@ -511,3 +511,21 @@ def test_a_segment_without_seal_is_damaged_also_when_it_is_the_last_one_left(
     driver.close()
     assert WAL / "damaged-4.log" in files.names
     assert path not in files.names
+
+
+def test_a_segment_without_seal_is_damaged_where_its_successors_file_is_gone() -> None:
+    """No checkpoint knows of that one yet, but the committed position does: it was
+    written to. So the one before it was synced, and no start writes it once more."""
+    files, path = two_segments(500, 700)
+    _, behind = LocalSegmentStore(files, WAL).live()
+    end = HEADER_BLOCK_BYTES + 500 + 700 + 2 * ENTRY_HEADER_BYTES
+    zeroed(files, path, end - 700 - ENTRY_HEADER_BYTES, end)
+    files.unlink(behind.path)
+    written: list[object] = []
+    files.names[path].write = lambda *write: written.append(write)  # type: ignore[method-assign]
+    driver = Driver(files)
+    damage = "segment 4: it has a successor and no readable seal"
+    assert damage in driver.recovery.damage
+    assert driver.recovery.lost[0].damaged
+    assert written == []
+    driver.close()
