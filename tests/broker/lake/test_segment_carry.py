@@ -13,7 +13,9 @@ from broker.assembly import Assembly, bring_maintenance
 from broker.ids import TopicPartition
 from broker.lake.segment_carry import (
     AGAIN_MS,
+    BATCH_OVERHEAD_BYTES,
     NOT_NEEDED,
+    SEGMENT_OVERHEAD_BYTES,
     SegmentCarry,
 )
 from broker.lake.segment_retention import SegmentRetention
@@ -236,6 +238,33 @@ def test_what_the_index_has_no_more_is_measured_in_the_segments(scene: Scene) ->
     assert scene.tick(1) == 77
     assert scene.wal.read[5:] == [(0, {STUCK: 5})]
     assert scene.runs == [[0, 1, 2, 3]]
+
+
+def test_a_batch_that_is_measured_in_its_segment_counts_with_its_overhead(
+    scene: Scene,
+) -> None:
+    room, some = (10_000 - SEGMENT_OVERHEAD_BYTES) // 4, 10
+    scene.part = None
+    too_many = (room - some * BATCH_OVERHEAD_BYTES + 1, some)
+    scene.wal.in_files = dict.fromkeys(range(5), too_many)
+    assert scene.tick() == 0  # three fit into one, which is not worth it
+    scene.ends[STUCK] = 5
+    scene.wal.in_files[0] = too_many[0] - 4, some
+    assert scene.tick(1) == 77
+    assert scene.runs == [[0, 1, 2, 3]]
+
+
+def test_of_segments_that_are_gone_nothing_is_remembered(scene: Scene) -> None:
+    """Of one of which much is needed, nor of one that was measured in its file."""
+    scene.part = None
+    scene.wal.in_files = dict.fromkeys(range(5), (1_500, 1)) | {4: (6_000, 1)}
+    assert scene.tick() == 0
+    assert scene.carry._in_file.keys() == set(range(5))
+    assert scene.carry._again_ms.keys() == {4}
+    scene.wal.held = scene.wal.held[:3]
+    assert scene.tick(1) == 0
+    assert scene.carry._in_file.keys() == set(range(3))
+    assert not scene.carry._again_ms
 
 
 def test_a_segment_that_cannot_be_read_is_measured_later(scene: Scene) -> None:

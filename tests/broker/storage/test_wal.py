@@ -53,6 +53,9 @@ def test_what_is_needed_of_a_segment_is_asked_of_its_file(
     driver.until(lambda: bool(driver.sealed))
     [sealed] = driver.wal.segments()
     assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) == (400, 1)
+    files.fail("pread", OSError(errno.EBADF, "closed by a release meanwhile"))
+    assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) is None
+    assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) == (400, 1)
     files.pwritev(files.open(sealed.path), [b"\xff" * 72], sealed.bytes)
     assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) is None
     driver.wal.release(sealed.sequence)

@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from broker.apis.list_offsets import list_offsets
-from broker.assembly import bring_segment_retention
+from broker.assembly import Assembly, bring_maintenance, bring_segment_retention
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.lake.lake import Lake
 from broker.log.lost import Lost
@@ -36,6 +37,7 @@ from broker.runtime.partitions.coverage import (
 )
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
+from broker.storage.recovery import Recovery
 from broker.storage.wal import SegmentInfo
 from lakehouse.log.commit import create_table
 from lakehouse.log.delta_log import entry_path
@@ -44,6 +46,7 @@ from tests.support.damage import tear_batch
 from tests.support.patience import Patience
 from tests.support.rig import (
     Tables,
+    Unread,
     batch_of,
     batches_in,
     call,
@@ -59,6 +62,7 @@ from tests.support.turns import turns_ms
 T = 1_700_000_000_000
 HALF, TABLED, END = 50, 100, 110
 Damage = Callable[[str], None]
+Story = Callable[[Broker, list[int]], Coroutine[Any, Any, None]]
 
 
 async def compacted(broker: Broker, lake: Lake, *, with_rest: bool = True) -> Partition:
@@ -448,15 +452,16 @@ class AskedTables(Tables):
         return super().table_end(number, partition)
 
 
-def test_one_look_at_the_partitions_is_for_all_damaged_segments(
-    tmp_path: Path,
-) -> None:
-    """What each partition lacks was in another one of them."""
-    tables, paths, topics = AskedTables(), list[Path](), ("a", "b", "c")
+THREE = ("a", "b", "c")
+
+
+def with_three_damaged(path: Path, tables: Tables, story: Story) -> None:
+    """A broker for ``story``: what each topic lacks was in another damaged segment."""
+    paths: list[Path] = []
 
     async def before() -> None:
-        async with rig(tmp_path, tables=tables) as broker:
-            for topic in topics:
+        async with rig(path, tables=tables) as broker:
+            for topic in THREE:
                 await create(broker, topic)
                 for values in ((b"whole", b"torn"), (b"behind",)):
                     for value in values:
@@ -465,20 +470,93 @@ def test_one_look_at_the_partitions_is_for_all_damaged_segments(
                     broker.wal.roll()
 
     async def after() -> None:
-        async with rig(tmp_path, tables=tables) as broker:
-            damaged = [one.sequence for one in broker.wal.segments() if not one.intact]
-            keys = [broker.partitions.named(topic, 0).key for topic in topics]
+        async with rig(path, tables=tables) as broker:
+            keys = [broker.partitions.named(topic, 0).key for topic in THREE]
             tables.ends = dict.fromkeys(keys, 1)
-            tables.asked.clear()
-            assert await released(broker, *damaged) == []
-            assert len(damaged) == len(topics)
-            # Once whether the segment is covered, and once in this look.
-            assert tables.asked == dict.fromkeys(keys, 2)
+            damaged = [one.sequence for one in broker.wal.segments() if not one.intact]
+            assert len(damaged) == len(THREE)
+            await story(broker, damaged)
 
     run(before)
-    for path in paths[::2]:
-        tear_batch(path, base=1)
-    the_checkpoint(tmp_path)  # else that would be found by who reads there
+    for torn in paths[::2]:
+        tear_batch(torn, base=1)
+    the_checkpoint(path)  # else that would be found by who reads there
+    run(after)
+
+
+def test_one_look_at_the_partitions_is_for_all_damaged_segments(
+    tmp_path: Path,
+) -> None:
+    tables = AskedTables()
+
+    async def story(broker: Broker, damaged: list[int]) -> None:
+        tables.asked.clear()
+        assert await released(broker, *damaged) == []
+        # Once whether the segment is covered, and once in this look.
+        assert tables.asked == dict.fromkeys(tables.ends, 2)
+
+    with_three_damaged(tmp_path, tables, story)
+
+
+def test_of_damaged_segments_that_is_named_that_may_have_held_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    tables = Tables()
+
+    async def story(broker: Broker, damaged: list[int]) -> None:
+        async with AsyncExitStack() as ends:
+            nobody: Any = None
+            assembly = Assembly(broker, tables, Recovery(), nobody)
+            maintenance = bring_maintenance(assembly, ends)
+            await maintenance.look_for_missing()
+            for sentence, topic, sequence in zip(
+                maintenance.missing, THREE, damaged, strict=True
+            ):
+                assert f"1 to 1 of {topic}-0 are in no segment" in sentence
+                assert f"Segment {sequence} is damaged, may have held them" in sentence
+
+    with_three_damaged(tmp_path, tables, story)
+
+
+class OthersRead(Unread):
+    """Only the first topic's table cannot be read."""
+
+    def table_end(self, number: int, partition: int) -> int:
+        return Tables.table_end(self, number, partition)
+
+
+def test_a_damaged_segment_stays_while_a_partition_waits_that_it_may_have_held(
+    tmp_path: Path,
+) -> None:
+    """Nobody knows yet what that one lacks, and nothing else is missing."""
+    tables, paths = OthersRead(), list[Path]()
+
+    async def before() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t")
+            await create(broker, "other")
+            for topics in (["t"], ["other", "t"], ["t"], ["other"]):
+                for topic in topics:
+                    await produce_one(broker, topic, batch_of(b"x"))
+                paths.append(broker.wal.segments()[-1].path)
+                broker.wal.roll()
+
+    async def after() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            [damaged] = [one for one in broker.wal.segments() if not one.intact]
+            tables.ends[broker.partitions.named("other", 0).key] = 1
+            assert missing(broker.partitions, tables) == []
+            assert await released(broker, damaged.sequence) == []
+            tables.why = None
+            partition = broker.partitions.named("t", 0)
+            assert await released(broker, damaged.sequence) == []
+            await broker.partitions.raise_log_starts({partition: 2})
+            assert damaged.sequence in await released(broker, damaged.sequence)
+
+    run(before)
+    tear_batch(paths[1], base=1)
+    the_checkpoint(tmp_path)
+    tables.why = "the table cannot be read"
     run(after)
 
 
