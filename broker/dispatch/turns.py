@@ -4,8 +4,9 @@ The problem: a request may name ten thousand partitions, and each costs microsec
 to read, to look up and to answer. While one client's request is at work nobody else is
 served. The idea: such work is a generator that yields now and then; small work ends
 before it yields once and is done at once, as if it were a function (or, where enough
-began in that turn, in its order in the turns that follow); what does not end
-goes on a piece at a time, and between two pieces everybody else has a turn.
+began in that turn, in its order in the turns that follow, unless it changes something
+and has few elements); what does not end goes on a piece at a time, and between two
+pieces everybody else has a turn.
 
 The price: between two pieces the broker may change. What the answer says of each
 partition was true when it was looked at, as it is in Kafka, which locks each of them
@@ -75,21 +76,24 @@ def in_turns(
     """Return what the steps return if they end before they yield, else `Underway`.
 
     ``at_once``: they are so few that they begin now, whatever else does: what came
-    whole then has its effect, whoever hangs up. What they return may come later itself,
-    and so may the first piece of those that are not. An effect is that of the last
-    piece, or each piece has its own: what is left when somebody hangs up was not asked
-    for. What comes later goes on then, unless it is `WhileHeard`.
+    whole then has its effect, whoever hangs up. They take nobody's place: there may be
+    as many in each turn, and who waits to begin would never do so. What they return may
+    come later itself, and so may the first piece of those that are not. An effect is
+    that of the last piece, or each piece has its own: what is left when somebody hangs
+    up was not asked for. What comes later goes on then, unless it is `WhileHeard`.
     """
     waiting = pieces()
-    if waiting.is_full and not at_once:
-        return Underway(steps, is_begun=False)
-    waiting.note_short()
+    if not at_once:
+        if waiting.is_full:
+            return Underway(steps, is_begun=False)
+        waiting.note_short()
     try:
         next(steps)
     except StopIteration as end:
         result: R | Awaitable[R] = end.value
         return result
-    waiting.note_begun()
+    if not at_once:
+        waiting.note_begun()
     return Underway(steps, is_begun=True)
 
 

@@ -14,7 +14,9 @@ its turn as well. A request has one place in all that is done for it but its ans
 (`work_of_request`): else all would be read before the first is answered, and what they
 became all be in memory. Nobody knows what is short before it began, so what comes when
 a turn has no room for more begins in its order in the turns that follow: sixteen in
-each, or three that do not end at once.
+each, or three that do not end at once. What is known to be short, since it has few
+elements, begins when it comes and takes no room: else nothing that waits would begin
+while each turn brings enough of these.
 
 The price: of many, one whose pieces are few has at least a third of the turns' pieces,
 shared with all that wait, and no more.

@@ -251,6 +251,24 @@ def test_what_is_small_begins_whatever_else_does() -> None:
     asyncio.run(story())
 
 
+def test_what_waits_to_begin_does_so_however_many_small_ones_each_turn_brings() -> None:
+    async def story() -> None:
+        endless = asyncio.ensure_future(LongWork().completed(counted(10_000, [])))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for _ in range(PIECES_A_TURN):
+            pieces().note_begun()
+        waits = [in_turns(counted(0, [])) for _ in range(2 * BEGIN_A_TURN)]
+        for _ in range(9):
+            for _ in range(BEGIN_A_TURN):
+                assert in_turns(counted(0, []), at_once=True) == "the end"
+            await asyncio.sleep(0)
+        assert all(isinstance(one, Underway) and one.done() for one in waits)
+        endless.cancel()
+
+    asyncio.run(story())
+
+
 def test_parts_that_have_begun_end_before_what_is_cancelled_does() -> None:
     began, ended = [], []
 
