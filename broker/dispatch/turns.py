@@ -360,6 +360,11 @@ class Reading:
             return self._read(end.value)
         return self
 
+    def close(self) -> None:
+        """Do no more of it, and forget what was read."""
+        self._steps.close()
+        self._remains.forget()
+
     def _read(self, read: Any) -> Any:
         """What the handler gave, or itself while that is a generator at work."""
         handler, self._handler = self._handler, None

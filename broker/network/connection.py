@@ -57,10 +57,8 @@ class Connection(asyncio.BufferedProtocol):
     )  # fmt: skip
 
     def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._limits = hub.limits
-        self._counters = hub.counters
-        self._times = hub.counters.times
+        self._hub, self._limits = hub, hub.limits
+        self._counters, self._times = hub.counters, hub.counters.times
         self._producing = hub.producing
         self._pipelined = hub.dispatcher.pipelined
         self._receiver = hub.receiver()
@@ -193,8 +191,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _next_keys(self) -> frozenset[int] | None:
         """Of which APIs a request may start now; None: of all."""
-        if not self._pipeline:
-            return None
+        if self._large or not self._pipeline:
+            return frozenset() if self._large else None
         last = self._pipeline[-1]
         in_place = last.route.pipelined and type(last.result) is not CoroutineType
         return self._pipelined if in_place else frozenset()
@@ -326,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._pipeline:
             self._answer_in_order()
         if self._refused:
-            self._close_if_answered()
+            self.close_if_answered()
         elif self._out and (self._pipeline or exchange.route.is_write):
             self._hub.flush_soon(self)  # with what else is answered in this turn
         else:
@@ -392,8 +390,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         """Whether the next request may not start for now."""
-        held = self._large or (self._pipeline and self._is_held())
-        return bool(held) or self._stalled()
+        is_behind = self._large or self._pipeline
+        return bool(is_behind and self._is_held()) or self._stalled()
 
     def _leaves_rest(self) -> bool:
         """Whether others have their turn before the next request, which is whole."""
@@ -470,6 +468,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def broken(self, error: Exception) -> None:
         """A request could not be read, or its handler failed."""
+        self._large = None
         if isinstance(error, ProtocolError):
             self.refuse(error)
         else:
@@ -486,10 +485,11 @@ class Connection(asyncio.BufferedProtocol):
         )
         self._closing = self._refused = True
         self._pause()
-        self._close_if_answered()
+        self.close_if_answered()
 
-    def _close_if_answered(self) -> None:
-        if not self._pipeline:
+    def close_if_answered(self) -> None:
+        """Close where the peer was refused, once what was started is answered."""
+        if self._refused and not (self._large or self._pipeline):
             self.flush()
             self.close()
 

@@ -6,12 +6,13 @@ on to its end, as whatever came whole does. The memory of its frame counts as th
 request at work.
 """
 
+from functools import partial
 from typing import Any, Protocol
 
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.turns import Reading
 from broker.network.hub import Hub
-from broker.runtime.process.long_work import LongWork
+from broker.runtime.process.long_work import LongWork, pieces
 
 
 class Owner(Protocol):
@@ -24,6 +25,9 @@ class Owner(Protocol):
         """It could not be read, or its handler failed."""
 
     def flush(self) -> None: ...
+
+    def close_if_answered(self) -> None:
+        """Close if nothing more is read of its peer, and nothing is open."""
 
     def resume_soon(self) -> None: ...
 
@@ -55,9 +59,15 @@ class LargeRequest:
         self._work.later(self._step)
 
     def abandon(self) -> None:
-        """Stop reading the request: its connection is lost. A write goes on."""
-        if not self._route.is_write:
-            self._end()
+        """Stop reading the request: its connection is lost. It weighs until what was
+        read is freed, in a turn to come: many may hang up in one. A write goes on."""
+        if self._reading is not None and not self._route.is_write:
+            pieces().give_up(partial(self._free, self._reading))
+            self._reading = None
+
+    def _free(self, reading: Reading) -> None:
+        reading.close()
+        self._budget.give(self._size)
 
     def _end(self) -> None:
         if self._reading is not None:
@@ -82,4 +92,5 @@ class LargeRequest:
         with self._work.of_request():
             self._owner.started(self._route, self._number, self._size, result)
         self._owner.flush()
+        self._owner.close_if_answered()
         self._owner.resume_soon()

@@ -1,11 +1,19 @@
 """Requests and answers that are read and written in turns of the loop."""
 
 import asyncio
-from collections.abc import Awaitable, Generator
+import struct
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import in_turns
+from broker.dispatch.turns import Reading, in_turns
+from broker.network.blocks import READ_BYTES
+from broker.network.large import LargeRequest
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -13,8 +21,12 @@ from broker.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from broker.runtime.budget import Budget
+from broker.runtime.process.long_work import FREED_A_TURN, LongWork, pieces
 from tests.support.beats import Beats, beat
+from tests.support.clock import ManualClock
 from tests.support.serving import on_loop, serving, until
+from tests.support.timers import ManualTimers
 from tests.support.wire import Wire, frame_of
 
 NAMES = 5_000
@@ -30,6 +42,11 @@ def metadata(request: MetadataRequest, _: Context) -> MetadataResponse:
     names = [topic.name for topic in topics if topic.name is not None]
     many = names if len(names) > 1 else [str(n) for n in range(NAMES)]
     return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in many])
+
+
+@serves(ApiKey.METADATA, versions=(0, 13))
+def short_metadata(_request: MetadataRequest, _: Context) -> MetadataResponse:
+    return MetadataResponse()
 
 
 taken: list[str] = []
@@ -147,6 +164,115 @@ def test_a_connection_that_is_lost_gives_back_what_its_request_took() -> None:
             await until(lambda: server.hub.answering.taken == 0)
             await asyncio.sleep(0.01)
             assert asked == []
+
+    on_loop(story)
+
+
+@asynccontextmanager
+async def many_others_at_work() -> AsyncIterator[None]:
+    """One that comes meanwhile is read a piece in two thousand turns."""
+
+    def endless() -> Generator[None, None, None]:
+        while True:
+            yield
+
+    others = [
+        asyncio.ensure_future(LongWork().completed(endless())) for _ in range(2_000)
+    ]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.cancel()
+
+
+def test_who_hangs_up_while_a_large_request_is_read_asked_for_nothing() -> None:
+    async def story() -> None:
+        asked.clear()
+        async with serving([metadata]) as server, many_others_at_work():
+            wire = await Wire.open(server.address)
+            wire.send(frame_of(request_of(50_000), VERSION, 1))
+            await until(lambda: server.hub.answering.taken > 0)
+            wire.close()
+            await until(lambda: not server.hub.connections)
+            await until(lambda: server.hub.answering.taken == 0)
+        assert asked == []
+
+    on_loop(story)
+
+
+def test_of_what_comes_behind_a_large_request_that_is_read_little_is_taken() -> None:
+    async def story() -> None:
+        beats = Beats()
+        async with serving([metadata, beats.handler]) as server:
+            async with many_others_at_work():
+                wire = await Wire.open(server.address)
+                large = frame_of(request_of(NAMES), VERSION, 1)
+                wire.send(large, *[beat("at once", 2)] * 10_000)
+                [connection] = server.hub.connections
+                await until(lambda: connection.reading_paused)  # type: ignore[attr-defined]
+                more = connection.bytes_in - len(large)  # type: ignore[attr-defined]
+                assert more <= 2 * READ_BYTES
+                assert beats.started == []
+            assert (await wire.response(KEY, VERSION))[0] == 1
+            assert await wire.correlation_ids(10_000) == [2] * 10_000
+
+    on_loop(story)
+
+
+@pytest.mark.parametrize("handler", [metadata, short_metadata])
+def test_who_stops_within_a_frame_is_answered_the_large_one_before_it(
+    handler: Any,
+) -> None:
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        async with serving([handler], timers=timers, half_frame_ms=1_000) as server:
+            async with many_others_at_work():
+                wire = await Wire.open(server.address)
+                wire.send(frame_of(request_of(NAMES), VERSION, 1), struct.pack(">i", 9))
+                [connection] = server.hub.connections
+                await until(lambda: server.hub.answering.taken > 0)
+                await until(lambda: connection._receiver.waits_for_more)  # type: ignore[attr-defined]
+                timers.advance(2_000)
+                assert connection._refused  # type: ignore[attr-defined]
+            assert (await wire.response(KEY, VERSION))[0] == 1
+            assert await wire.closed()
+
+    on_loop(story)
+
+
+def test_what_many_left_half_read_is_freed_some_in_a_turn_and_weighs_until_then() -> (
+    None
+):
+    freed: list[int] = []
+
+    def steps(number: int) -> Generator[None, None, None]:
+        try:
+            while True:
+                yield
+        finally:
+            freed.append(number)
+
+    async def story() -> None:
+        many, budget = 2 * FREED_A_TURN, Budget(1)
+        hub: Any = SimpleNamespace(budget_of=lambda _: budget)
+        read: Any = SimpleNamespace(is_write=False)
+        large = []
+        for half in map(steps, range(many)):
+            next(half)
+            reading = Reading(half, metadata, hub)
+            large.append(LargeRequest(hub, hub, read, 1, 10, reading))
+        del half, reading
+        for request in large:
+            request.abandon()
+        assert freed == []
+        for turn in range(1, many + 1):
+            await asyncio.sleep(0)
+            assert len(freed) <= 2 * turn
+            assert budget.taken == 10 * (many - len(freed))
+        assert freed == list(range(many))
+        while pieces():
+            await asyncio.sleep(0)
 
     on_loop(story)
 
