@@ -1,22 +1,31 @@
 """DeleteRecords: everything below an offset goes.
 
 Behavior: the log start is durable in the catalog before the answer; -1 means up to the
-high watermark; an offset already below the log start changes nothing. Files of the
-table that lie wholly below are removed by a job.
+high watermark; an offset already below the log start changes nothing. Of a partition
+that is named twice the last offset counts; it is answered once. Files of the table that
+lie wholly below are removed by a job.
 Version notes: none that changes behavior.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, are_few, in_turns
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    ITEMS_A_TURN,
+    Steps,
+    are_few,
+    in_turns,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 from broker.runtime.partitions.partition import Partition
@@ -24,6 +33,7 @@ from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
 
 TO_HIGH_WATERMARK = -1
+Offsets = defaultdict[str, dict[int, int]]
 Moves = dict[Partition, int]
 Results = list[tuple[Partition, DeleteRecordsPartitionResult]]
 
@@ -40,21 +50,20 @@ def _delete(
 ) -> Steps[Awaitable[DeleteRecordsResponse]]:
     """Find out what is meant, and then delete that: who hangs up before has asked for
     nothing."""
+    offsets = yield from _offsets(request.topics)
     answer = DeleteRecordsResponse()
     moves: Moves = {}
     moved: Results = []
     looked_at = 0
-    for topic in request.topics:
-        result = DeleteRecordsTopicResult(name=topic.name)
+    for name in tuple(offsets):
+        result = DeleteRecordsTopicResult(name=name)
         answer.topics.append(result)
-        for asked in topic.partitions:
-            one = DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=-1
-            )
+        for index, offset in offsets.pop(name).items():
+            one = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
             result.partitions.append(one)
             try:
-                partition = broker.partitions.named(topic.name, asked.partition_index)
-                moves[partition] = _new_start(partition, asked.offset)
+                partition = broker.partitions.named(name, index)
+                moves[partition] = _new_start(partition, offset)
                 moved.append((partition, one))
             except KafkaError as error:
                 one.error_code = error.code
@@ -62,6 +71,20 @@ def _delete(
             if looked_at % ITEMS_A_TURN == 0:
                 yield
     return _when_moved(moves, moved, answer, broker)
+
+
+def _offsets(topics: list[DeleteRecordsTopic]) -> Steps[Offsets]:
+    """Return those of each topic's partitions, and no topic that has none."""
+    offsets: Offsets = defaultdict(dict)
+    looked_at = 0
+    for topic in topics:
+        for asked in (None, *topic.partitions):
+            if asked is not None:
+                offsets[topic.name][asked.partition_index] = asked.offset
+            looked_at += 1
+            if looked_at % COUNTED_A_TURN == 0:
+                yield
+    return offsets
 
 
 async def _when_moved(
