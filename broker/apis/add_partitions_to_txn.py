@@ -20,9 +20,9 @@ from broker.dispatch.turns import (
     ITEMS_A_TURN,
     Steps,
     WhileHeard,
-    are_few,
     completed,
     in_turns,
+    topics_are_few,
 )
 from broker.ids import PartitionNumber, ProducerId, TopicPartition
 from broker.protocol.api_keys import ApiKey
@@ -77,7 +77,7 @@ def add_partitions_to_txn(
         request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return in_turns(_only(only, context), at_once=are_few(only.topics))
+    return in_turns(_only(only, context), at_once=topics_are_few(only.topics))
 
 
 def _only(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import PARTS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import Steps, are_few, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import KafkaError
 from broker.protocol.messages.delete_groups import (
@@ -30,8 +30,9 @@ _Pending = list[tuple[DeletableGroupResult, "asyncio.Future[None]"]]
 def delete_groups(
     request: DeleteGroupsRequest, context: Context
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
-    is_short = len(request.groups_names) <= PARTS_A_TURN
-    return in_turns(_delete(request, context.broker.groups), at_once=is_short)
+    return in_turns(
+        _delete(request, context.broker.groups), at_once=are_few(request.groups_names)
+    )
 
 
 def _delete(

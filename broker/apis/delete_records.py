@@ -16,8 +16,8 @@ from broker.dispatch.turns import (
     COUNTED_A_TURN,
     ITEMS_A_TURN,
     Steps,
-    are_few,
     in_turns,
+    topics_are_few,
 )
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -42,7 +42,9 @@ Results = list[tuple[Partition, DeleteRecordsPartitionResult]]
 def delete_records(
     request: DeleteRecordsRequest, context: Context
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    return in_turns(_delete(request, context.broker), at_once=are_few(request.topics))
+    return in_turns(
+        _delete(request, context.broker), at_once=topics_are_few(request.topics)
+    )
 
 
 def _delete(

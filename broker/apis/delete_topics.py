@@ -13,8 +13,8 @@ from broker.dispatch.registry import serves
 from broker.dispatch.turns import (
     COUNTED_A_TURN,
     ITEMS_A_TURN,
-    PARTS_A_TURN,
     Steps,
+    are_few,
     drained,
     in_turns,
     side_by_side,
@@ -50,8 +50,10 @@ def delete_topics(
     asked: Iterable[DeleteTopicState] = request.topics
     if context.version < 6:
         asked = (DeleteTopicState(name=name) for name in request.topic_names)
-    is_short = len(request.topics) + len(request.topic_names) <= PARTS_A_TURN
-    return in_turns(_delete_all(asked, context.broker), at_once=is_short)
+    return in_turns(
+        _delete_all(asked, context.broker),
+        at_once=are_few(request.topics, request.topic_names),
+    )
 
 
 def _delete_all(

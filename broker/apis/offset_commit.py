@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, are_few, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns, topics_are_few
 from broker.groups.offsets import NO_EXPIRY, Committed
 from broker.ids import TopicPartition
 from broker.protocol.api_keys import ApiKey
@@ -39,7 +39,7 @@ _NEVER_MS = 2**63 - 1
 def offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    return in_turns(_commit(request, context), at_once=are_few(request.topics))
+    return in_turns(_commit(request, context), at_once=topics_are_few(request.topics))
 
 
 def _refusal(request: OffsetCommitRequest, context: Context) -> ErrorCode:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, are_few, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns, topics_are_few
 from broker.ids import TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -32,7 +32,7 @@ def offset_delete(
     refusal = groups.offset_delete_refusal(request.group_id)
     if refusal:
         return OffsetDeleteResponse(error_code=refusal)
-    return in_turns(_taken(request, context), at_once=are_few(request.topics))
+    return in_turns(_taken(request, context), at_once=topics_are_few(request.topics))
 
 
 def _taken(

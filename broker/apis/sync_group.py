@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, PARTS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import COUNTED_A_TURN, Steps, are_few, in_turns
 from broker.groups.commands import Refused, Sync, Synced
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
@@ -52,8 +52,9 @@ def sync_group_in_turns(
 def sync_group(
     request: SyncGroupRequest, context: Context
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    is_short = len(request.assignments) <= PARTS_A_TURN
-    return in_turns(sync_group_in_turns(request, context), at_once=is_short)
+    return in_turns(
+        sync_group_in_turns(request, context), at_once=are_few(request.assignments)
+    )
 
 
 def _assigned(

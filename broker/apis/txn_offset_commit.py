@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from broker.apis._transactions import NEVER, known_since
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, are_few, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns, topics_are_few
 from broker.groups.offsets import NO_EXPIRY, Committed
 from broker.ids import ProducerId, TopicPartition
 from broker.protocol.api_keys import ApiKey
@@ -40,7 +40,7 @@ _Offsets = dict[TopicPartition, Committed]
 def txn_offset_commit(
     request: TxnOffsetCommitRequest, context: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    return in_turns(_look(request, context), at_once=are_few(request.topics))
+    return in_turns(_look(request, context), at_once=topics_are_few(request.topics))
 
 
 def _look(

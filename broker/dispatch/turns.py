@@ -107,11 +107,14 @@ class WhileHeard(asyncio.Task[R]):
         return False
 
 
-def are_few(topics: Sequence[OfPartitions]) -> bool:
-    """Whether they, and their partitions, are no more than begin in a turn."""
-    return len(topics) <= PARTS_A_TURN and (
-        sum(len(topic.partitions) for topic in topics) <= PARTS_A_TURN
-    )
+def are_few(*elements: Sized) -> bool:
+    """Whether they are together no more than begin in a turn."""
+    return sum(map(len, elements)) <= PARTS_A_TURN
+
+
+def topics_are_few(topics: Sequence[OfPartitions]) -> bool:
+    """Whether they are, and their partitions."""
+    return are_few(topics) and are_few(*(topic.partitions for topic in topics))
 
 
 def while_heard(
