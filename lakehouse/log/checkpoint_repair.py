@@ -190,7 +190,8 @@ def difference(state: Snapshot, known: Snapshot) -> str | None:
     """What one state says otherwise than another; None: nothing.
 
     It may have no statistics at all, as its owner can choose for his checkpoints. Ends
-    that are only claimed do not count.
+    that are only claimed do not count, where those who know say so: behind an end that
+    is too low a true one looks like a claim.
     """
     if state.version != known.version:
         return "the version"
@@ -201,9 +202,8 @@ def difference(state: Snapshot, known: Snapshot) -> str | None:
         other = known.files[path]
         if file != other and (narrow or not _is_same_file(file, other)):
             return f"the file {path}"
-    claimed = state.claims.keys() | known.claims.keys()
     said, true = (
-        {name: end for name, end in one.transactions.items() if name not in claimed}
+        {name: n for name, n in one.transactions.items() if name not in known.claims}
         for one in (state, known)
     )
     if said != true:

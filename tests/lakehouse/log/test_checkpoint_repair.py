@@ -21,7 +21,7 @@ from lakehouse.log.checkpoint_repair import (
     stash_checkpoint,
     unstash,
 )
-from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load, table_ends
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.properties import TRANSACTIONS_EXPIRE
 from tests.support.tables import Writer
@@ -97,6 +97,28 @@ def test_what_tells_another_state_goes(writer: Writer, is_followed: bool) -> Non
     assert why is not None
     assert "the entries tell otherwise: which files there are" in why
     assert load(writer.path).files == before.files
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_what_tells_a_lower_end_goes_however_much_stands_behind_it(
+    writer: Writer, behind: int
+) -> None:
+    """A round behind it looks like a claim: it begins where the table did not end."""
+    for n in range(5, 5 + behind):
+        writer.add(0, n * 10, n * 10 + 10)
+    table = pq.ParquetFile(place(writer)).read()
+    said = table.column("txn").to_pylist()
+    for one in said:
+        if one and one["appId"].endswith("/0"):
+            one["version"] = 10
+    at = table.schema.get_field_index("txn")
+    lower = pa.array(said, table.schema.field(at).type)
+    pq.write_table(table.set_column(at, table.schema.field(at), lower), place(writer))
+    assert table_ends(load(writer.path)) == {0: 10}
+    why = prove_checkpoint(load(writer.path))
+    assert why is not None
+    assert "the entries tell otherwise: where partitions end" in why
+    assert table_ends(load(writer.path)) == {0: 50 + behind * 10}
 
 
 @pytest.mark.parametrize("spoil", [lock, thin])
