@@ -202,7 +202,10 @@ def _unnamed(directory: str, sidecars: str, until_ms: int) -> list[str]:
 
 
 def _is_old_file(directory: str, name: str, until_ms: int) -> bool:
-    found = os.lstat(os.path.join(directory, name))
+    try:
+        found = os.lstat(os.path.join(directory, name))
+    except FileNotFoundError:  # it has another name now
+        return False
     return S_ISREG(found.st_mode) and found.st_mtime_ns < until_ms * 1_000_000
 
 

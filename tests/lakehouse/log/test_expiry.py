@@ -110,6 +110,7 @@ BESIDE = (
     "{}.json.torn",
     "{}.json.anew",
     f".{{}}.json.{UUID}.tmp",
+    f".{{}}.crc.{UUID}.tmp",
     f"..{{}}.json.{UUID}.tmp.crc",
     f".{{}}.checkpoint.0000000001.0000000002.parquet.{UUID}.tmp",
 )
@@ -336,7 +337,11 @@ def test_what_lies_beside_a_sidecar_goes_with_it(tmp_path: Path) -> None:
         (sidecars / name).write_bytes(b"crc")
     for path in sidecars.iterdir():
         age(path, 40)
-    (sidecars / f".young.parquet.{UUID}.tmp").write_bytes(b"PAR1")
+    young = {f".young.parquet.{UUID}.tmp", ".later.parquet.crc", "new.parquet"}
+    for name in (*young, ".new.parquet.crc"):
+        (sidecars / name).write_bytes(b"PAR1")
+    age(sidecars / ".new.parquet.crc", 40)
+    stay |= {*young, ".new.parquet.crc"}
     before = load(writer.path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expiry, "GONE_MAX", 3)
@@ -344,8 +349,30 @@ def test_what_lies_beside_a_sidecar_goes_with_it(tmp_path: Path) -> None:
     assert (sidecars / "old.parquet").exists(), "a checksum goes before its file"
     assert clean_up(before, NOON_MS) == 2
     assert {path.name for path in sidecars.iterdir()} == {
-        "part-0.parquet", "part-1.parquet", f".young.parquet.{UUID}.tmp", *stay,
+        "part-0.parquet", "part-1.parquet", *stay,
     }  # fmt: skip
+
+
+def test_what_gets_its_name_meanwhile_ends_no_clean_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Spark does that writes a checkpoint at that moment."""
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    sidecars = as_v2(writer, "json").parent / "_sidecars"
+    old = sidecars / "old.parquet"
+    old.write_bytes(b"PAR1")
+    age(old, 40)
+    found = os.listdir
+
+    def renamed(path: str) -> list[str]:
+        gone = [f".new.parquet.{UUID}.tmp"] if path.endswith("_sidecars") else []
+        return [*gone, *found(path)]
+
+    monkeypatch.setattr(os, "listdir", renamed)
+    assert clean_up(load(writer.path), NOON_MS) == 1
+    assert not old.exists()
 
 
 def load_by(writer: Writer, checkpoint: Path) -> Snapshot:
