@@ -268,10 +268,11 @@ class Extents:
             return True
         table = self._table(target.path, found[0])
         starts = self._catalog.read(stored.load_log_starts)
+        needed = target.needed if waits_for_table(found[0].configs) else {}
         return table.problem is None and all(
             _reach(
                 table, p.partition, starts.get(found[0].key(p.partition), 0),
-                target.needed.get(p.partition, 0),
+                needed.get(p.partition, 0),
             ) >= p.high_watermark
             for p in target.partitions
         )  # fmt: skip

@@ -10,7 +10,8 @@ which each step leaves everything whole, and which can be begun anew at any time
 3. the rows leave the table, and the files that had them their directory (`table`);
 4. the broker lets go of every file of the log, and of what it keeps of tables in
    memory (`segments`);
-5. what was found is looked for again, and must not be there;
+5. what was found is looked for again, and must not be there: with the table held once
+   more, when no round is under way that had read the files of before;
 6. a row in ``lakelog_erasures`` tells (`records`).
 
 Records that come meanwhile are not among those that are erased: ask again.
@@ -139,7 +140,8 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
                 files, kept = _erase(root, topic_id, wanted, digest, hold_alone, spill)
             left = segments.renew(data_dir, extents, timeout_s)
             passing("erase.after_segments")
-            left += _left_in_table(root, topic_id, wanted, kept)
+            found_again = partial(_left_in_table, root, topic_id, wanted, kept)
+            left += _once_alone(extents, data_dir, asked.topic, found_again)
         left += past.in_log(root, asked.key, asked.where)
         left += past.of_deleted_topics(data_dir, asked.topic)
         # a file's name may be no text
@@ -305,6 +307,19 @@ def _left_in_table(
     if past:
         left.append(f"{len(past)} files with such rows appeared: ask again")
     return left
+
+
+def _once_alone(
+    extents: Extents, data_dir: Path, topic: str, look: Callable[[], list[str]]
+) -> list[str]:
+    """What a look finds when nothing of ours commits to the table any more: a round
+    that began behind the first hold may have read what the log gave up since."""
+    with _held_for_longer(extents, topic):
+        try:
+            hold(extents, data_dir, topic, HOLD_MS, HOLDER)
+        except NotInTime as error:
+            return [*look(), f"{error}, and a round may yet bring such rows: ask again"]
+        return look()
 
 
 def _attempts() -> Iterator[str]:

@@ -27,8 +27,9 @@ from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
-from jobs.extent import Extents
+from jobs.extent import Extents, NotInTime
 from jobs.merging.rewrite import Merged, MergeTask, attempted
+from jobs.owners.statement import hold
 from lakehouse import in_flight
 from lakehouse.in_flight import begin, hidden
 from lakehouse.log.delta_log import load
@@ -177,6 +178,51 @@ def test_nothing_is_proven_beside_a_new_file_that_only_an_offset_showed(
 
 
 @pytest.mark.usefixtures("broker")
+def test_a_round_that_read_segments_of_before_is_over_when_it_is_looked_for_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began behind the hold, with what the log gave up."""
+    points: list[str] = []
+
+    def held(*given: Any) -> None:
+        hold(*given)
+        if "erase.after_segments" in points:
+            scene.put([PERSON])
+
+    monkeypatch.setattr(erasing, "hold", held)
+    watch(points.append)
+    try:
+        done = run(scene.world.data_dir, ASKED, 30)
+    finally:
+        watch(None)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    assert "1 such rows came meanwhile: ask again" in done.left
+    assert not is_held(scene)
+
+
+@pytest.mark.usefixtures("broker")
+def test_where_a_round_does_not_end_nothing_is_proven(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points: list[str] = []
+
+    def held(*given: Any) -> None:
+        hold(*given)
+        if "erase.after_segments" in points:
+            raise NotInTime("the compactor did not stand back")
+
+    monkeypatch.setattr(erasing, "hold", held)
+    watch(points.append)
+    try:
+        done = run(scene.world.data_dir, ASKED, 30)
+    finally:
+        watch(None)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    [sentence] = done.left
+    assert sentence.startswith("the compactor did not stand back, and a round may yet")
+
+
+@pytest.mark.usefixtures("broker")
 def test_what_is_being_written_at_the_end_is_no_trace(scene: Scene) -> None:
     """The table is held no more, and records come: of half a file nobody can tell."""
     path = os.path.join(scene.root, f"partition=0/{2:020d}-{9:020d}-1-2-3.parquet")
@@ -304,7 +350,7 @@ def test_the_table_is_held_however_long_a_look_takes(
 
     monkeypatch.setattr(erasing, "look", slowly)
     assert list(run(scene.world.data_dir, ASKED, 30).left) == []
-    assert seen == [True, True, False], "two before it is over, one that proves it"
+    assert seen == [True, True, True], "two before it is over, one that proves it"
     assert not is_held(scene)
 
 
