@@ -23,12 +23,12 @@ the position of the batch in the lower 32 bits.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 SEQUENCE_SHIFT = 32
-SEQUENCE_MAX = (1 << 31) - 1
+SEQUENCE_MAX: Final = (1 << 31) - 1
 
 
 class Entry(NamedTuple):

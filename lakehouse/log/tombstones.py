@@ -85,7 +85,8 @@ def _young(removes: Removes, since_ms: int) -> Removes:
 
 def removes_at(path: str, version: int) -> Removes:
     """What the log tells to have left up to a version, others' checkpoints on the way
-    or not. Raises ValueError where neither entries nor an owner's checkpoint tell it.
+    or not. Raises ValueError where neither entries nor an owner's checkpoint tell what
+    left up to the newest checkpoint; entries missing behind that are passed over.
 
     What came back where no entry is read may be in it too.
     """

@@ -262,6 +262,7 @@ def test_an_offset_of_no_batch_may_have_been_in_a_segment_between_its_neighbours
     index.trim_below(20)
     assert found_around(index, 15) == [0, 1, 2, 3, 4]
     assert 6 in BatchIndex().segments_around(0)
+    assert 1 << 20 in BatchIndex().segments_around(0)
 
 
 def found_around(index: BatchIndex, offset: int) -> list[int]:
