@@ -59,10 +59,9 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, hub: Hub) -> None:
         self._hub, self._limits = hub, hub.limits
         self._counters, self._times = hub.counters, hub.counters.times
-        self._producing = hub.producing
-        self._pipelined = hub.dispatcher.pipelined
+        self._producing, self._pipelined = hub.producing, hub.dispatcher.pipelined
         self._receiver = hub.receiver()
-        self._sending = Sending(hub, self._evict_slow_reader)
+        self._sending = Sending(hub, self._evict)
         self._pipeline: deque[Exchange] = deque()
         self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
@@ -268,8 +267,8 @@ class Connection(asyncio.BufferedProtocol):
         if getattr(result, "add_done_callback", None) is None:
             result = self._hub.loop.create_task(result)
         Context().run(result.add_done_callback, exchange)  # nobody's call
-        if budget.spent and (cut_short := getattr(result, "cut_short", None)):
-            cut_short()
+        if budget.spent:
+            exchange.cut_short()
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """Answer a request whose handler is done; called by its future."""
@@ -455,12 +454,13 @@ class Connection(asyncio.BufferedProtocol):
             self._advance()
 
     def evict_if_slow(self, now_ms: int) -> None:
-        """Others wait for memory: a frame that does not come fast gives its up."""
+        """Others wait for memory: a frame that comes slowly, or waits, gives its up."""
+        if self._receiver.share[0] and [e for e in self._pipeline if not e.cut_short()]:
+            self._evict("a request behind one that waits for other members")
         self.liveness.evict_if_slow(now_ms)
 
-    def _evict_slow_reader(self) -> None:
-        """Others wait for the memory of answers that this peer does not read."""
-        why = "others wait for the memory of answers that it does not read"
+    def _evict(self, holder: str = "answers that it does not read") -> None:
+        why = f"others wait for the memory of {holder}"
         self._hub.log_refusal("connection closed", why=why, peer=self.peer)
         self.abort()
 

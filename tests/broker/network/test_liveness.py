@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+import pytest
+
 from broker.dispatch.context import Context
 from broker.dispatch.registry import Registry, serves
 from broker.network.liveness import LOOKS
@@ -233,6 +235,57 @@ def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> 
                 await honest.ask(ProduceRequest(topic_data=data), 9)
             assert got == [200_000] * 3
             for wire in claims:
+                wire.close()
+
+    on_loop(story)
+
+
+@pytest.mark.parametrize("waits_for", ["records", "members"])
+def test_who_lets_a_large_request_wait_behind_another_does_not_hold_up_others(
+    waits_for: str,
+) -> None:
+    """A long poll before it is answered; who waits for members is cut off."""
+
+    class Poll(asyncio.Future[MetadataResponse]):
+        def cut_short(self) -> None:
+            self.set_result(MetadataResponse(cluster_id="cut short"))
+
+    async def story() -> None:
+        got: list[int] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13))
+        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
+            got.append(len(request.topic_data[0].partition_data[0].records or b""))
+            return ProduceResponse()
+
+        @serves(ApiKey.METADATA, versions=(0, 13))
+        def poll(_: MetadataRequest, __: Context) -> Poll:
+            return Poll()
+
+        @serves(ApiKey.SYNC_GROUP, versions=(0, 5), awaits_others=True)
+        def sync(_: SyncGroupRequest, __: Context) -> "asyncio.Future[object]":
+            return asyncio.get_running_loop().create_future()
+
+        late = {"idle_ms": NEVER_MS, "half_frame_ms": NEVER_MS}
+        served = [produce, poll, sync]
+        first = frame_of(MetadataRequest(), 2)
+        if waits_for == "members":
+            first = frame_of(SyncGroupRequest("g"), 3)
+        data = [TopicProduceData("t", partition_data=[large(4_000_000)])]
+        async with serving(served, inflight_bytes_max=8 << 20, **late) as server:
+            held = [await Wire.open(server.address) for _ in range(2)]
+            for wire in held:
+                wire.send(first, frame_of(ProduceRequest(topic_data=data), 9))
+            await until(lambda: server.hub.receiving.taken >= 7 << 20)
+            honest = await Wire.open(server.address)
+            more = [TopicProduceData("t", partition_data=[large(2_000_000)])]
+            await honest.ask(ProduceRequest(topic_data=more), 9)
+            if waits_for == "members":
+                assert got == [2_000_000]
+                assert all([await wire.closed() for wire in held])
+            else:
+                await until(lambda: sorted(got) == [2_000_000, 4_000_000, 4_000_000])
+            for wire in held:
                 wire.close()
 
     on_loop(story)
