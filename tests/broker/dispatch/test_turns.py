@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
@@ -29,6 +30,7 @@ from broker.dispatch.turns import (
     listed_in_turns,
     side_by_side,
     to_the_end,
+    topics_are_few,
 )
 from broker.protocol.errors import ProtocolError
 from broker.runtime.process.long_work import (
@@ -486,6 +488,43 @@ def test_what_a_long_list_holds_outlives_it_and_is_forgotten_in_turns(
         assert all(name() for name in alive)
         left = []
         remains.forget()
+        for _ in range(4):
+            await asyncio.sleep(0)
+            left.append(sum(name() is not None for name in alive))
+        assert left == [2 * COUNTED_A_TURN, COUNTED_A_TURN, 0, 0]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "is_few"),
+    [
+        ([0] * PARTS_A_TURN, True),
+        ([0] * (PARTS_A_TURN + 1), False),
+        ([1] * PARTS_A_TURN, True),
+        ([1, PARTS_A_TURN], False),
+    ],
+)
+def test_topics_are_few_by_their_number_and_by_that_of_their_partitions(
+    *, partitions: list[int], is_few: bool
+) -> None:
+    topics = [SimpleNamespace(partitions=range(count)) for count in partitions]
+    assert topics_are_few(topics) is is_few
+
+
+def test_what_was_read_is_forgotten_in_turns_where_nobody_waits_for_it() -> None:
+    def at_work(_: object, __: Context) -> Generator[None, None, None]:
+        yield
+
+    async def story() -> None:
+        request = Named([Name() for _ in range(2 * COUNTED_A_TURN + 1)])
+        alive = [weakref.ref(name) for name in request.names]
+        reading = Reading(given(request), at_work, CONTEXT)
+        del request
+        assert reading.step() is reading
+        reading.close()
+        del reading
+        left = []
         for _ in range(4):
             await asyncio.sleep(0)
             left.append(sum(name() is not None for name in alive))
