@@ -66,10 +66,10 @@ class Exchange:
     def cut_short(self) -> bool:
         """Have it answered now if it only waits for something to come; whether it does
         not wait for what other clients send."""
-        hurry = getattr(self.result, "cut_short", None)
-        if hurry is not None:
-            hurry()
-        return hurry is not None or not self.route.awaits_others
+        end_wait = getattr(self.result, "cut_short", None)
+        if end_wait is not None:
+            end_wait()
+        return end_wait is not None or not self.route.awaits_others
 
     def complete(self, response: Any) -> None:
         """The answer is there; None: nothing is to be sent.
