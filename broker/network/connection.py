@@ -23,7 +23,6 @@ received stay in its receiver and are not started.
 import asyncio
 from collections import deque
 from contextvars import Context
-from types import CoroutineType
 from typing import Any, cast
 
 import structlog
@@ -190,11 +189,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _next_keys(self) -> frozenset[int] | None:
         """Of which APIs a request may start now; None: of all."""
-        if self._large or not self._pipeline:
-            return frozenset() if self._large else None
-        last = self._pipeline[-1]
-        in_place = last.route.pipelined and type(last.result) is not CoroutineType
-        return self._pipelined if in_place else frozenset()
+        if self._large:
+            return frozenset()
+        if not self._pipeline:
+            return None
+        return self._pipelined if self._pipeline[-1].is_in_place else frozenset()
 
     def _start_alone(self, frame: memoryview) -> None:
         """As `_advance`, with a frame that came alone and may start now."""

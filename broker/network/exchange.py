@@ -5,6 +5,7 @@ answers to requests by their order. So each request that is not answered at once
 its place in a queue, and an answer leaves when all before it have left.
 """
 
+from types import CoroutineType
 from typing import Any, Protocol
 
 from broker.dispatch.dispatcher import Route
@@ -58,6 +59,12 @@ class Exchange:
 
     def __call__(self, future: Any) -> None:
         self.owner.finished(self, future)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether requests of its kind may start behind it: what it does has its place
+        in the order."""
+        return self.route.pipelined and type(self.result) is not CoroutineType
 
     def abandon(self) -> None:
         """Write no more of the answer: its connection is lost."""

@@ -222,12 +222,12 @@ def way_out(end: int, put_back: str = "") -> str:
     """What can be done where records below ``end`` are lost, and what that takes with
     it. ``put_back``: what may be, `DAMAGED` or `TAKEN`; nothing where a start has
     judged what the log lost, since it may have given the offsets again."""
-    way = (
-        "with all before it for consumers (and for the table, "
+    start = f"Put back {put_back}, or, with" if put_back else "With"
+    return (
+        f"{start} all before it for consumers (and for the table, "
         "unless lake.retention.ms was set to -1 first), and once cleanup.policy has "
         f"`delete`, give it up with DeleteRecords before {end}"
     )
-    return f"Put back {put_back}, or, {way}" if put_back else f"W{way[1:]}"
 
 
 COUNTERS_HELP: Mapping[str, str] = {

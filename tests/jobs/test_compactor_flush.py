@@ -3,9 +3,8 @@
 import pytest
 
 from broker.catalog import requests
-from broker.catalog import topics as catalog_topics
 from jobs.compactor import Compactor
-from tests.jobs.world import FLUSH_MS, World, some
+from tests.jobs.world import FLUSH_MS, World, alter_configs, some
 
 BOUND_MS = 60_000
 
@@ -22,9 +21,7 @@ def test_what_trickles_waits_for_its_bound_unless_somebody_asks(
     topic = world.topic("t")
     if own:
         configs = {"lake.flush.max.ms": str(own["own"])}
-        world.catalog.change(
-            lambda c: catalog_topics.alter_configs(c, topic.number, configs)
-        )
+        alter_configs(world, topic, configs)
     compactor = world.compactor(flush_max_ms=BOUND_MS)
     world.produce(topic, some(1))
     compactor.step()

@@ -15,7 +15,7 @@ from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
 from lakehouse.log.delta_log import entry_path
-from tests.jobs.world import World, start_at
+from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
 from tests.support.patience import STUCK_S, wait_until
 
@@ -102,18 +102,13 @@ def test_those_that_the_table_keeps_for_longer_than_the_log_are(world, extents):
     assert [row.offset for row in world.rows(topic)] == [0, 1, 2]
 
 
-def keep_more(world, topic, kept: str) -> None:
-    changed = {"lake.retention.ms": kept}
-    world.catalog.change(lambda c: stored.alter_configs(c, topic.number, changed))
-
-
 def test_but_not_what_is_in_no_segment_any_more(world, extents):
     """What was lost and given up, or gone before the table was to keep it."""
     topic = world.topic("t")
     world.produce(topic, records(3))
     world.release()
     start_at(world, topic, 8)
-    keep_more(world, topic, "-1")
+    alter_configs(world, topic, {"lake.retention.ms": "-1"})
     [found] = extents.of(["t"])
     assert (ends(found), found.pending()) == ([(8, 8, 8)], 0)
     assert extents.compact(["t"], timeout_s=STUCK_S) == [found]
@@ -126,7 +121,7 @@ def test_nor_where_the_table_is_to_keep_it_no_longer(world, extents):
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(extents.compact, ["t"], STUCK_S)
         wait_until(lambda: world.catalog.read(requests.pending))
-        keep_more(world, topic, "-2")
+        alter_configs(world, topic, {"lake.retention.ms": "-2"})
         [found] = waiting.result()
     assert ends(found) == [(3, 3, 3)]
 

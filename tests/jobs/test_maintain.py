@@ -21,6 +21,7 @@ from tests.jobs.world import (
     FLUSH_MS,
     WEEK,
     World,
+    alter_configs,
     aside,
     delete,
     here,
@@ -426,7 +427,7 @@ def test_an_owners_delete_moves_no_end(world: World) -> None:
 
 def keep(world: World, topic: Any, **configs: str) -> None:
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    world.catalog.change(lambda c: catalog_topics.alter_configs(c, topic.number, named))
+    alter_configs(world, topic, named)
 
 
 def test_rows_stay_where_the_table_is_to_keep_them_before_the_log_is_trimmed(

@@ -311,6 +311,13 @@ def later(world: World, compactor: Any, ms: int = DELAY) -> None:
     compactor.step()
 
 
+def alter_configs(world: World, topic: Any, configs: Mapping[str, str]) -> None:
+    """The topic's own settings are these from now on."""
+    world.catalog.change(
+        lambda c: catalog_topics.alter_configs(c, topic.number, configs)
+    )
+
+
 def start_at(world: World, topic: Any, offset: int) -> None:
     world.catalog.change(
         lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): offset})

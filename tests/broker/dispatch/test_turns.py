@@ -41,6 +41,7 @@ from broker.runtime.process.long_work import (
     pieces,
     work_of_request,
 )
+from tests.support.half_done import half_done
 
 R = TypeVar("R")
 
@@ -215,16 +216,9 @@ def test_what_many_left_half_done_is_freed_some_in_a_turn_and_weighs_until_then(
 ):
     freed: list[int] = []
 
-    def steps(number: int) -> Generator[None, None, None]:
-        try:
-            while True:
-                yield
-        finally:
-            freed.append(number)
-
     async def story() -> None:
         many = 2 * FREED_A_TURN
-        underway = [in_turns(steps(number)) for number in range(many)]
+        underway = [in_turns(half_done(number, freed)) for number in range(many)]
         while pieces().is_full:  # the last of them have not begun
             await asyncio.sleep(0)
         for one in underway:

@@ -25,6 +25,7 @@ from broker.runtime.budget import Budget
 from broker.runtime.process.long_work import FREED_A_TURN, LongWork, pieces
 from tests.support.beats import Beats, beat
 from tests.support.clock import ManualClock
+from tests.support.half_done import half_done
 from tests.support.serving import on_loop, serving, until
 from tests.support.timers import ManualTimers
 from tests.support.wire import Wire, frame_of
@@ -246,19 +247,12 @@ def test_what_many_left_half_read_is_freed_some_in_a_turn_and_weighs_until_then(
 ):
     freed: list[int] = []
 
-    def steps(number: int) -> Generator[None, None, None]:
-        try:
-            while True:
-                yield
-        finally:
-            freed.append(number)
-
     async def story() -> None:
         many, budget = 2 * FREED_A_TURN, Budget(1)
         hub: Any = SimpleNamespace(budget_of=lambda _: budget)
         read: Any = SimpleNamespace(is_write=False)
         large = []
-        for half in map(steps, range(many)):
+        for half in (half_done(number, freed) for number in range(many)):
             next(half)
             reading = Reading(half, metadata, hub)
             large.append(LargeRequest(hub, hub, read, 1, 10, reading))

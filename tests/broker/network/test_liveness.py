@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,17 @@ from tests.support.timers import ManualTimer, ManualTimers
 from tests.support.wire import Wire, frame_of
 
 NEVER_MS = int(10_000 * STUCK_S)
+
+
+def noting_sizes(got: list[int]) -> Any:
+    """A handler of Produce that notes how much came."""
+
+    @serves(ApiKey.PRODUCE, versions=(3, 13))
+    def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
+        got.append(len(request.topic_data[0].partition_data[0].records or b""))
+        return ProduceResponse()
+
+    return produce
 
 
 async def arrived(server: Serving, count: int) -> None:
@@ -80,11 +92,7 @@ def test_a_request_that_does_not_end_closes_its_connection() -> None:
 def test_a_large_request_on_a_slow_line_is_waited_for_while_it_comes() -> None:
     async def story() -> None:
         got: list[int] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13))
-        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
-            got.append(len(request.topic_data[0].partition_data[0].records or b""))
-            return ProduceResponse()
+        produce = noting_sizes(got)
 
         timers = ManualTimers(ManualClock())
         limits = {"idle_ms": NEVER_MS, "half_frame_ms": 200}
@@ -217,11 +225,7 @@ def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
 def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> None:
     async def story() -> None:
         got: list[int] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13))
-        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
-            got.append(len(request.topic_data[0].partition_data[0].records or b""))
-            return ProduceResponse()
+        produce = noting_sizes(got)
 
         late = {"idle_ms": NEVER_MS, "half_frame_ms": NEVER_MS}
         async with serving([produce], inflight_bytes_max=8 << 20, **late) as server:
@@ -252,11 +256,7 @@ def test_who_lets_a_large_request_wait_behind_another_does_not_hold_up_others(
 
     async def story() -> None:
         got: list[int] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13))
-        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
-            got.append(len(request.topic_data[0].partition_data[0].records or b""))
-            return ProduceResponse()
+        produce = noting_sizes(got)
 
         @serves(ApiKey.METADATA, versions=(0, 13))
         def poll(_: MetadataRequest, __: Context) -> Poll:

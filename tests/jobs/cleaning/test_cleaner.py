@@ -8,7 +8,6 @@ from typing import Any
 import deltalake
 import pytest
 
-from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.cleaning.cleaner import LOOK_AGAIN_MS
 from jobs.cleaning.rewrite import CleanTask
@@ -17,7 +16,14 @@ from jobs.looks import LOOK_EVERY_MS
 from jobs.merging.names import mark_of
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import entry_versions, load, read_entry
-from tests.jobs.world import WEEK, MergesHere, World, move_elsewhere, start_at
+from tests.jobs.world import (
+    WEEK,
+    MergesHere,
+    World,
+    alter_configs,
+    move_elsewhere,
+    start_at,
+)
 from tests.support.batches import Record
 from tests.support.bitmaps import delete_rows
 from tests.support.tables import Writer
@@ -52,12 +58,6 @@ def clean(world: World, steps: Compactor, times: int = 4) -> None:
     for _ in range(times):
         world.clock.advance(LOOK_EVERY_MS)
         steps.step()
-
-
-def configure(world: World, topic: Any, configs: dict[str, str]) -> None:
-    world.catalog.change(
-        lambda c: catalog_topics.alter_configs(c, topic.number, configs)
-    )
 
 
 def shown(world: World, topic: Any) -> list[tuple[int, str]]:
@@ -119,11 +119,11 @@ def test_the_policy_may_change_at_any_time(world: World) -> None:
 
     clean(world, steps)
     assert cleans(world, topic) == 0
-    configure(world, topic, {"cleanup.policy": "compact,delete"})
+    alter_configs(world, topic, {"cleanup.policy": "compact,delete"})
     put(world, topic, steps, "a")
     clean(world, steps)
     assert shown(world, topic) == [(2, "b"), (3, "a")]
-    configure(world, topic, {"cleanup.policy": "delete"})
+    alter_configs(world, topic, {"cleanup.policy": "delete"})
     put(world, topic, steps, "aaa")
     clean(world, steps)
     assert [offset for offset, _ in shown(world, topic)] == [2, 3, 4, 5, 6]
@@ -312,7 +312,7 @@ def test_cleaned_files_are_joined_with_their_like_alone(world: World) -> None:
     put(world, topic, steps, "abcdefgh" * 50)
     clean(world, steps)
     [cleaned] = load(str(world.path(topic))).files.values()
-    configure(world, topic, COMPACT | {"min.cleanable.dirty.ratio": "1"})
+    alter_configs(world, topic, COMPACT | {"min.cleanable.dirty.ratio": "1"})
     for _ in range(18):
         put(world, topic, steps, "z")
     clean(world, steps)
@@ -334,7 +334,7 @@ def test_a_policy_that_changes_while_a_clean_is_written_is_obeyed(
     world.clock.advance(LOOK_AGAIN_MS)
     steps.step()
     assert len(tasks.tasks) == 1, "one is under way"
-    configure(world, topic, {"cleanup.policy": "delete"})
+    alter_configs(world, topic, {"cleanup.policy": "delete"})
     clean(world, steps)
     assert cleans(world, topic) == 0
     assert [offset for offset, _ in shown(world, topic)] == [0, 1, 2]

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -110,6 +111,16 @@ class Scene:
         return list(traces(Path(self.root), [PERSON, SECRET]))
 
 
+@contextmanager
+def watched(watcher: Callable[[str], None]) -> Iterator[None]:
+    """Each point that an erasure passes is said to a watcher."""
+    watch(watcher)
+    try:
+        yield
+    finally:
+        watch(None)
+
+
 class Killed(BaseException):
     """As by ``kill -9``: nobody handles it."""
 
@@ -123,12 +134,8 @@ def erase_killed(scene: Scene, point: str, number: int = 1) -> None:
         if (name, passed[name]) == (point, number):
             raise Killed
 
-    watch(kill)
-    try:
-        with pytest.raises(Killed):
-            scene.erase()
-    finally:
-        watch(None)
+    with watched(kill), pytest.raises(Killed):
+        scene.erase()
 
 
 def mark(scene: Scene, path: str, taken: list[int] | Vector) -> None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,6 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog import holds, renewals, requests
-from broker.catalog import topics as catalog_topics
-from broker.failpoints import watch
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
 from jobs.erasing import erase as erasing
@@ -33,8 +31,8 @@ from jobs.owners.statement import hold
 from lakehouse import in_flight
 from lakehouse.in_flight import begin, hidden
 from lakehouse.log.delta_log import load
-from tests.jobs.erasing.scene import PERSON, SECRET, Scene
-from tests.jobs.world import World, start_at
+from tests.jobs.erasing.scene import PERSON, SECRET, Scene, watched
+from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
 from tests.support.saying import say_as
 
@@ -107,9 +105,8 @@ def test_what_the_log_gave_up_and_the_table_is_yet_to_get_is_waited_for(
     scene: Scene,
 ) -> None:
     """Else it would come from segments when the erasure is proven and over."""
-    world, number = scene.world, scene.topic.number
-    kept = {"lake.retention.ms": "-1"}
-    world.catalog.change(lambda c: catalog_topics.alter_configs(c, number, kept))
+    world = scene.world
+    alter_configs(world, scene.topic, {"lake.retention.ms": "-1"})
     world.produce(scene.topic, [Record(PERSON, SECRET)])
     start_at(world, scene.topic, 3)
     assert dry_run(world.data_dir, ASKED) == [Counts(0, 1, 0, 1)]
@@ -182,41 +179,39 @@ def test_a_round_that_read_segments_of_before_is_over_when_it_is_looked_for_agai
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It began behind the hold, with what the log gave up."""
+    with when_held_again(monkeypatch, lambda: scene.put([PERSON])):
+        done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    assert "1 such rows came meanwhile: ask again" in done.left
+    assert not is_held(scene)
+
+
+@contextmanager
+def when_held_again(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]
+) -> Iterator[None]:
+    """``act`` is done behind each hold once the files of the log have gone."""
     points: list[str] = []
 
     def held(*given: Any) -> None:
         hold(*given)
         if "erase.after_segments" in points:
-            scene.put([PERSON])
+            act()
 
     monkeypatch.setattr(erasing, "hold", held)
-    watch(points.append)
-    try:
-        done = run(scene.world.data_dir, ASKED, 30)
-    finally:
-        watch(None)
-    assert (dict(done.rows), done.proven) == ({0: 1}, ())
-    assert "1 such rows came meanwhile: ask again" in done.left
-    assert not is_held(scene)
+    with watched(points.append):
+        yield
 
 
 @pytest.mark.usefixtures("broker")
 def test_where_a_round_does_not_end_nothing_is_proven(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points: list[str] = []
+    def stay() -> None:
+        raise NotInTime("the compactor did not stand back")
 
-    def held(*given: Any) -> None:
-        hold(*given)
-        if "erase.after_segments" in points:
-            raise NotInTime("the compactor did not stand back")
-
-    monkeypatch.setattr(erasing, "hold", held)
-    watch(points.append)
-    try:
+    with when_held_again(monkeypatch, stay):
         done = run(scene.world.data_dir, ASKED, 30)
-    finally:
-        watch(None)
     assert (dict(done.rows), done.proven) == ({0: 1}, ())
     [sentence] = done.left
     assert sentence.startswith("the compactor did not stand back, and a round may yet")
@@ -224,18 +219,15 @@ def test_where_a_round_does_not_end_nothing_is_proven(
 
 @pytest.mark.usefixtures("broker")
 def test_what_is_being_written_at_the_end_is_no_trace(scene: Scene) -> None:
-    """The table is held no more, and records come: of half a file nobody can tell."""
+    """Of half a file nobody can tell."""
     path = os.path.join(scene.root, f"partition=0/{2:020d}-{9:020d}-1-2-3.parquet")
 
     def write(point: str) -> None:
         if point == "erase.after_segments":
             Path(begin(path)).write_bytes(b"PAR1")
 
-    watch(write)
-    try:
+    with watched(write):
         done = run(scene.world.data_dir, ASKED, 30)
-    finally:
-        watch(None)
     assert (dict(done.rows), list(done.left)) == ({0: 1}, [])
     assert os.path.exists(hidden(path))
 

@@ -35,6 +35,7 @@ from tests.jobs.erasing.scene import (
     Scene,
     erase_killed,
     mark,
+    watched,
 )
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows, stored
@@ -343,12 +344,8 @@ def test_what_its_owner_restores_behind_a_commit_is_not_deleted(scene: Scene) ->
             watch(None)
             scene.table.restore(before)
 
-    watch(restore)
-    try:
-        with pytest.raises(CommitRefused, match="is of the table at"):
-            scene.erase()
-    finally:
-        watch(None)
+    with watched(restore), pytest.raises(CommitRefused, match="is of the table at"):
+        scene.erase()
     assert len(scene.shown) == 7
     scene.erase()
     assert (scene.left(), scene.shown) == ([], REST)
@@ -466,12 +463,8 @@ def test_what_was_written_for_a_commit_before_a_file_that_fails_is_deleted(
         if point == "erase.after_file":
             raise ValueError("it fails")
 
-    watch(fail)
-    try:
-        with pytest.raises(NotErased, match="it fails"):
-            scene.erase()
-    finally:
-        watch(None)
+    with watched(fail), pytest.raises(NotErased, match="it fails"):
+        scene.erase()
     assert scene.files() == before
 
 

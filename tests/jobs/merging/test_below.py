@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.looks import LOOK_EVERY_MS
 from jobs.merging.merger import LOOK_BELOW_MS
 from lakehouse.log.delta_log import load
-from tests.jobs.world import MergesHere, World, later, start_at
+from tests.jobs.world import MergesHere, World, alter_configs, later, start_at
 from tests.support.batches import Record
 
 START_MS = 1_700_000_000_000
@@ -31,9 +30,7 @@ def of_quarters(world: World, steps: Any, kept_ms: str) -> Any:
     """A topic with a file for each quarter of an hour, whose log keeps an hour."""
     topic = world.topic("t")
     configs = {"retention.ms": str(HOUR_MS), "lake.retention.ms": kept_ms}
-    world.catalog.change(
-        lambda c: catalog_topics.alter_configs(c, topic.number, configs)
-    )
+    alter_configs(world, topic, configs)
     for number in range(QUARTERS):
         at_ms = START_MS + number * HOUR_MS // 4
         world.produce(topic, [Record(b"k", b"v", (), at_ms + i) for i in range(20)])

@@ -22,7 +22,7 @@ from jobs.merging.rewrite import MergeTask
 from jobs.rows import Failed, Written
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import entry_versions, load, read_entry
-from tests.jobs.world import MergesHere, World, move_elsewhere, some
+from tests.jobs.world import MergesHere, World, alter_configs, move_elsewhere, some
 from tests.support.batches import Record
 
 ROUNDS = 18
@@ -209,7 +209,7 @@ def test_a_repair_makes_files_that_retention_can_let_go(
     monkeypatch.setattr(merger, "WHOLE_ROWS_MAX", 50)
     topic, merges = world.topic("t"), MergesHere()
     few = {"retention.bytes": str(32 << 20)}
-    world.catalog.change(lambda c: catalog_topics.alter_configs(c, topic.number, few))
+    alter_configs(world, topic, few)
     steps = compactor(world, merges)
     fill(world, topic, steps, 3)
     owner(world, topic).optimize.z_order(["value"])
@@ -463,9 +463,7 @@ def test_a_file_spans_a_share_of_the_time_that_is_kept_whoever_says_it(
     topic = world.topic("t")
     hour = {"retention.ms": str(HOUR_MS)}
     if said_by == "topic":
-        world.catalog.change(
-            lambda c: catalog_topics.alter_configs(c, topic.number, hour)
-        )
+        alter_configs(world, topic, hour)
     elif said_by in NAMED:
         configure(world, NAMED[said_by])
     started = TopicSettings(retention_ms=HOUR_MS) if said_by == "start" else None
