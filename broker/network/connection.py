@@ -60,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         self._counters, self._times = hub.counters, hub.counters.times
         self._producing, self._pipelined = hub.producing, hub.dispatcher.pipelined
         self._receiver = hub.receiver()
-        self._sending = Sending(hub, self._evict)
+        self._sending = Sending(hub, self._evict_slow_reader)
         self._pipeline: deque[Exchange] = deque()
         self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_on(self, stalled: bool) -> None:
         """Read the socket again, or wait for memory or for requests to finish."""
-        if not self._receiver.rest():
+        if not self._receiver.rest(begin=not stalled):
             self._wait_for_bytes(self._hub.receiving, self._receiver.wanted)
             self._hub.evict_slow_receivers()
             self._pause()
@@ -266,8 +266,8 @@ class Connection(asyncio.BufferedProtocol):
         if getattr(result, "add_done_callback", None) is None:
             result = self._hub.loop.create_task(result)
         Context().run(result.add_done_callback, exchange)  # nobody's call
-        if budget.spent:
-            exchange.cut_short()
+        if budget.spent and (cut_short := getattr(result, "cut_short", None)):
+            cut_short()
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """Answer a request whose handler is done; called by its future."""
@@ -396,8 +396,10 @@ class Connection(asyncio.BufferedProtocol):
         return self._hub.turn.is_over(self) and self._receiver.next_key() is not None
 
     def _is_held(self) -> bool:
-        """Whether the next request is whole and waits for those before it."""
-        keys, key = self._next_keys(), self._receiver.next_key()
+        """Whether the next request waits for those before it: a whole one, or a large
+        one, which takes no memory from others while it waits.
+        """
+        keys, key = self._next_keys(), self._receiver.coming_key()
         return keys is not None and key is not None and key not in keys
 
     def _is_full(self) -> bool:
@@ -421,7 +423,7 @@ class Connection(asyncio.BufferedProtocol):
         """The budget that the next request has to wait for; None: it has not."""
         if not self._hub.is_short:
             return None
-        key, urgent = self._receiver.next_key(), self._hub.dispatcher.urgent
+        key, urgent = self._receiver.coming_key(), self._hub.dispatcher.urgent
         if key is None:  # it shows when it is whole
             return None
         if key in urgent and self._receiver.next_length <= LARGE_BYTES:
@@ -453,13 +455,12 @@ class Connection(asyncio.BufferedProtocol):
             self._advance()
 
     def evict_if_slow(self, now_ms: int) -> None:
-        """Others wait for memory: a frame that comes slowly, or waits, gives its up."""
-        if self._receiver.share[0] and [e for e in self._pipeline if not e.cut_short()]:
-            self._evict("a request behind one that waits for other members")
+        """Others wait for memory: a frame that does not come fast gives its up."""
         self.liveness.evict_if_slow(now_ms)
 
-    def _evict(self, holder: str = "answers that it does not read") -> None:
-        why = f"others wait for the memory of {holder}"
+    def _evict_slow_reader(self) -> None:
+        """Others wait for the memory of answers that this peer does not read."""
+        why = "others wait for the memory of answers that it does not read"
         self._hub.log_refusal("connection closed", why=why, peer=self.peer)
         self.abort()
 

@@ -70,14 +70,6 @@ class Exchange:
         """Write no more of the answer: its connection is lost."""
         self._is_abandoned = True
 
-    def cut_short(self) -> bool:
-        """Have it answered now if it only waits for something to come; whether it does
-        not wait for what other clients send."""
-        end_wait = getattr(self.result, "cut_short", None)
-        if end_wait is not None:
-            end_wait()
-        return end_wait is not None or not self.route.awaits_others
-
     def complete(self, response: Any) -> None:
         """The answer is there; None: nothing is to be sent.
 

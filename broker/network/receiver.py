@@ -32,6 +32,7 @@ FRAME_BYTES_MIN = 8
 REFUSALS_MAX = 200
 """So often is a frame passed over by smaller ones while it waits for the budget."""
 _LEAST_BYTES = 4 + FRAME_BYTES_MIN
+_BEGINNING_BYTES = _LENGTH.size + _KEY.size
 
 
 class Receiver:
@@ -145,9 +146,19 @@ class Receiver:
         key: int = _KEY.unpack_from(self._view, start)[0]
         return key
 
+    def coming_key(self) -> int | None:
+        """As ``next_key``, also of a large frame that takes its bytes from the budget
+        yet.
+        """
+        key = self.next_key()
+        is_to_begin = self._wanted() > READ_BYTES and not self._reserved
+        if key is None and is_to_begin and self._view is not None:
+            key = _KEY.unpack_from(self._view, self._position + 4)[0]
+        return key
+
     @property
     def next_length(self) -> int:
-        """Of the next frame, which is there."""
+        """Of the next frame, whose beginning is there."""
         assert self._view is not None
         length: int = _LENGTH.unpack_from(self._view, self._position)[0]
         return length
@@ -173,14 +184,17 @@ class Receiver:
             self._release()
         return self._view[start : self._position]
 
-    def rest(self) -> bool:
-        """Leave the arena to others. False: wait for the budget, then ask again."""
+    def rest(self, *, begin: bool = True) -> bool:
+        """Leave the arena to others. False: wait for the budget, then ask again.
+
+        Without ``begin`` no large frame takes its bytes now.
+        """
         if self._view is None:
             return True
         if self._position == self._end:
             self._forget()
             return True
-        if not self._reserve():
+        if begin and not self._reserve():
             self._stash()
             return False
         wanted = self._wanted()
@@ -199,9 +213,10 @@ class Receiver:
             self._release()
 
     def _wanted(self) -> int:
-        """How long the frame at the position is, its length included; 4 if unknown."""
-        if self._view is None or self._position + 4 > self._end:
-            return 4
+        """How long the frame at the position is, its length included; while length and
+        key are not there, as long as these are."""
+        if self._view is None or self._position + _BEGINNING_BYTES > self._end:
+            return _BEGINNING_BYTES
         length: int = _LENGTH.unpack_from(self._view, self._position)[0]
         return length + 4
 

@@ -15,7 +15,11 @@ from broker.dispatch.registry import Registry, serves
 from broker.network.liveness import LOOKS
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from broker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from broker.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -244,49 +248,109 @@ def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> 
     on_loop(story)
 
 
-@pytest.mark.parametrize("waits_for", ["records", "members"])
-def test_who_lets_a_large_request_wait_behind_another_does_not_hold_up_others(
-    waits_for: str,
+@pytest.mark.parametrize("begun", [4, 5, 6, 70_000, 4_000_000])
+def test_a_large_request_takes_no_memory_from_others_while_it_waits_for_one_before_it(
+    begun: int,
 ) -> None:
-    """A long poll before it is answered; who waits for members is cut off."""
-
-    class Poll(asyncio.Future[MetadataResponse]):
-        def cut_short(self) -> None:
-            self.set_result(MetadataResponse(cluster_id="cut short"))
+    """However much of it came with that one, which is a poll, a join or work."""
 
     async def story() -> None:
         got: list[int] = []
-        produce = noting_sizes(got)
+        open_ones: list[asyncio.Future[MetadataResponse]] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13))
+        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
+            got.append(len(request.topic_data[0].partition_data[0].records or b""))
+            return ProduceResponse()
 
         @serves(ApiKey.METADATA, versions=(0, 13))
-        def poll(_: MetadataRequest, __: Context) -> Poll:
-            return Poll()
-
-        @serves(ApiKey.SYNC_GROUP, versions=(0, 5), awaits_others=True)
-        def sync(_: SyncGroupRequest, __: Context) -> "asyncio.Future[object]":
-            return asyncio.get_running_loop().create_future()
+        def wait(_: MetadataRequest, __: Context) -> asyncio.Future[MetadataResponse]:
+            open_ones.append(asyncio.get_running_loop().create_future())
+            return open_ones[-1]
 
         late = {"idle_ms": NEVER_MS, "half_frame_ms": NEVER_MS}
-        served = [produce, poll, sync]
-        first = frame_of(MetadataRequest(), 2)
-        if waits_for == "members":
-            first = frame_of(SyncGroupRequest("g"), 3)
         data = [TopicProduceData("t", partition_data=[large(4_000_000)])]
-        async with serving(served, inflight_bytes_max=8 << 20, **late) as server:
+        behind = frame_of(ProduceRequest(topic_data=data), 9)
+        async with serving(
+            [produce, wait], inflight_bytes_max=8 << 20, **late
+        ) as server:
             held = [await Wire.open(server.address) for _ in range(2)]
             for wire in held:
-                wire.send(first, frame_of(ProduceRequest(topic_data=data), 9))
-            await until(lambda: server.hub.receiving.taken >= 7 << 20)
+                wire.send(frame_of(MetadataRequest(), 2), behind[:begun])
+            await until(lambda: len(open_ones) == 2)
+            for wire in held:
+                wire.send(behind[begun:])
             honest = await Wire.open(server.address)
-            more = [TopicProduceData("t", partition_data=[large(2_000_000)])]
+            more = [TopicProduceData("t", partition_data=[large(6_000_000)])]
             await honest.ask(ProduceRequest(topic_data=more), 9)
-            if waits_for == "members":
-                assert got == [2_000_000]
-                assert all([await wire.closed() for wire in held])
-            else:
-                await until(lambda: sorted(got) == [2_000_000, 4_000_000, 4_000_000])
+            assert got == [6_000_000]
+            assert server.hub.receiving.taken == 0
+            for one in open_ones:
+                one.set_result(MetadataResponse())
+            await until(lambda: got == [6_000_000, 4_000_000, 4_000_000])
             for wire in held:
                 wire.close()
+
+    on_loop(story)
+
+
+def test_a_large_produce_comes_while_one_before_it_is_being_written() -> None:
+    async def story() -> None:
+        got: list[asyncio.Future[ProduceResponse]] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13), pipelined=True)
+        def produce(_: ProduceRequest, __: Context) -> asyncio.Future[ProduceResponse]:
+            got.append(asyncio.get_running_loop().create_future())
+            return got[-1]
+
+        data = [TopicProduceData("t", partition_data=[large(4_000_000)])]
+        frame = frame_of(ProduceRequest(topic_data=data), 9)
+        async with serving([produce], inflight_bytes_max=8 << 20) as server:
+            wire = await Wire.open(server.address)
+            wire.send(frame, frame)
+            await until(lambda: len(got) == 2)
+            for one in got:
+                one.set_result(ProduceResponse())
+            wire.close()
+
+    on_loop(story)
+
+
+def test_a_large_produce_takes_no_memory_from_other_requests_while_a_disk_hangs() -> (
+    None
+):
+    async def story() -> None:
+        open_ones: list[asyncio.Future[ProduceResponse]] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13), pipelined=True)
+        def produce(_: ProduceRequest, __: Context) -> asyncio.Future[ProduceResponse]:
+            open_ones.append(asyncio.get_running_loop().create_future())
+            return open_ones[-1]
+
+        @serves(ApiKey.METADATA, versions=(0, 13))
+        def metadata(_: MetadataRequest, __: Context) -> MetadataResponse:
+            return MetadataResponse()
+
+        late = {"idle_ms": NEVER_MS, "half_frame_ms": NEVER_MS}
+        data = [TopicProduceData("t", partition_data=[large(1 << 20)])]
+        frame = frame_of(ProduceRequest(topic_data=data), 9)
+        names = [MetadataRequestTopic(name=f"{n:06}") for n in range(20_000)]
+        async with serving(
+            [produce, metadata], inflight_bytes_max=1 << 20, **late
+        ) as server:
+            first = await Wire.open(server.address)
+            first.send(frame)
+            await until(lambda: len(open_ones) == 1)
+            second = await Wire.open(server.address)
+            second.send(frame)
+            await until(lambda: [c for c in server.hub.connections if c.reading_paused])
+            await (await Wire.open(server.address)).ask(MetadataRequest(names), 2)
+            assert server.hub.receiving.taken == 0
+            open_ones[0].set_result(ProduceResponse())
+            await until(lambda: len(open_ones) == 2)
+            open_ones[1].set_result(ProduceResponse())
+            first.close()
+            second.close()
 
     on_loop(story)
 
