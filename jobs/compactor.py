@@ -56,14 +56,13 @@ from jobs.rewrites import Rewrites
 from jobs.rhythm import Rhythm
 from jobs.round import Outcome, run_round
 from jobs.space import little_left
-from jobs.status import Counters, log_stuck, problems_of, table_states
+from jobs.status import Counters, HeldLog, log_stuck, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
 from jobs.topics import KnownTopics
 from jobs.warehouse import Warehouse
 from lakehouse.further import link_of
 
-LOG_AGAIN_MS: Final = 60_000
 MERGE_ENDS_S: Final = 2.0
 
 log = structlog.get_logger("lakelog.compactor")
@@ -124,7 +123,7 @@ class Compactor:
         self._lacking = set[TopicPartition]()
         self._requests, self._stuck = Requests(), Stuck()
         self._rhythm, self._blocked = Rhythm(lake), Blocked(self._tables.followed)
-        self._logged_ms, self._attempts = -LOG_AGAIN_MS, 0
+        self._held_log, self._attempts = HeldLog(), 0
         self._ends: dict[TopicPartition, int] = {}
         self._pacing = Pacing(lake.flush_ms, set_niceness)
         self._status = CompactorStatus(state="starting", pid=os.getpid())
@@ -187,7 +186,7 @@ class Compactor:
         space = self._further.with_space(topics)
         free = [one for one in free if one.key[0] in space]
         self._report(waiting, topics, now_ms)
-        self._log_held()
+        self._held_log.look(self._backlog.held, now_ms)
         if self._full is not None:
             return False
         by_key = {one.key: one for one in waiting}
@@ -284,13 +283,14 @@ class Compactor:
         return waiting
 
     def _follow_tables(self, topics: Mapping[TopicNumber, Topic], now_ms: int) -> None:
-        """See where the tables end, of topics that are not paused."""
+        """See where the tables end, of topics that are not paused. Of one that somebody
+        waits for the log may have let all go since, because its table has it."""
         tables = self._tables
         for gone in [number for number in tables.unreadable if number not in topics]:
             del tables.unreadable[gone]
         present = [
             topics[number]
-            for number in self._backlog.topics()
+            for number in self._backlog.topics() | self._requests.topics
             if number in topics and self._stuck.may_try((number, WHOLE_TOPIC), now_ms)
         ]
         numbers = {topic.number for topic in present}
@@ -475,14 +475,6 @@ class Compactor:
     def _left_alone(self, topics: Mapping[TopicNumber, Topic]) -> dict[str, str]:
         found = {} if self._rewrites is None else self._rewrites.left_alone
         return {topics[n].name: why for n, why in found.items() if n in topics}
-
-    def _log_held(self) -> None:
-        """Each minute, the partitions that stop before damage in a segment."""
-        now_ms = self._clock.monotonic_ms()
-        if self._backlog.held and now_ms - self._logged_ms >= LOG_AGAIN_MS:
-            self._logged_ms = now_ms
-            for key, why in self._backlog.held.items():
-                log_stuck(key, why)
 
     def _maintain(self, now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:

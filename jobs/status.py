@@ -24,6 +24,7 @@ from jobs.stuck import WHOLE_TOPIC, Failure, Stuck
 
 PERIOD_S: Final = 1.0
 TABLES_MAX: Final = 1_000
+LOG_AGAIN_MS: Final = 60_000
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -190,3 +191,17 @@ def log_stuck(key: TopicPartition, why: str) -> None:
         log.error(
             "a partition cannot be compacted", topic=key[0], partition=key[1], why=why
         )
+
+
+class HeldLog:
+    """Logs each minute the partitions that stop before damage in a segment."""
+
+    def __init__(self) -> None:
+        self._again_ms = 0
+
+    def look(self, held: Mapping[TopicPartition, str], now_ms: int) -> None:
+        """``held``: partition -> why, on a clock that only goes forward."""
+        if held and now_ms >= self._again_ms:
+            self._again_ms = now_ms + LOG_AGAIN_MS
+            for key, why in held.items():
+                log_stuck(key, why)

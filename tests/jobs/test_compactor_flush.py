@@ -4,6 +4,9 @@ import pytest
 
 from broker.catalog import requests
 from jobs.compactor import Compactor
+from jobs.rows import Failed, FileTask, Written
+from jobs.tables import Tables
+from lakehouse.watching.log_looks import RECENT_MS
 from tests.jobs.world import FLUSH_MS, World, alter_configs, some
 
 BOUND_MS = 60_000
@@ -12,6 +15,10 @@ BOUND_MS = 60_000
 def advance(world: World, compactor: Compactor, ms: int) -> None:
     world.clock.advance(ms)
     compactor.step()
+
+
+def failing(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+    return [[Failed(one.path, "no", stale=False) for one in task] for task in tasks]
 
 
 @pytest.mark.parametrize(("own", "bound_ms"), [({}, BOUND_MS), ({"own": 9_000}, 9_000)])
@@ -54,3 +61,35 @@ def test_what_holds_segments_does_not_wait(world: World) -> None:
     world.produce(busy, some(100))
     compactor.step()
     assert len(world.rows(trickling)) == 2
+
+
+@pytest.mark.parametrize("configs", [{}, {"lake.retention.ms": "-1"}])
+def test_whoever_asks_is_answered_when_the_log_let_the_segment_go_at_once(
+    world: World, configs: dict[str, str]
+) -> None:
+    topic, compactor = world.topic("t", configs=configs), world.compactor()
+    world.produce(topic, some(5))
+    world.catalog.change(lambda c: requests.ask(c, ["t"], 1))
+    compactor.step()
+    world.check_rows()
+    world.release()
+    compactor.step()
+    assert world.catalog.read(requests.pending) == []
+
+
+def test_a_table_that_is_waited_for_and_at_rest_is_not_read_in_each_step(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor(spread=failing)
+    world.produce(topic, some(5))
+    world.catalog.change(lambda c: requests.ask(c, ["t"], 1))
+    compactor.step()
+    world.release()  # as if its records were in the table: nobody has them now
+    for _ in range(2):
+        advance(world, compactor, RECENT_MS)
+    read = list[str]()
+    monkeypatch.setattr(Tables, "_present", lambda _, t: read.append(t.name))
+    for _ in range(50):
+        advance(world, compactor, 200)
+    assert len(world.catalog.read(requests.pending)) == 1
+    assert len(read) <= 1, "once a minute"

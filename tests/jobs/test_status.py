@@ -4,12 +4,21 @@ import time
 from pathlib import Path
 
 import numpy as np
+from structlog.testing import capture_logs
 
 from broker.status import file
 from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
 from jobs.planner import Batches, Pending
-from jobs.status import TABLES_MAX, Counters, StatusFile, problems_of, table_states
+from jobs.status import (
+    LOG_AGAIN_MS,
+    TABLES_MAX,
+    Counters,
+    HeldLog,
+    StatusFile,
+    problems_of,
+    table_states,
+)
 from jobs.stuck import WHOLE_TOPIC, Stuck
 
 
@@ -86,3 +95,15 @@ def test_what_is_written_again_is_told_in_per_cent() -> None:
     assert Counters().amplification_percent == 0
     assert Counters(file_bytes=200).amplification_percent == 100
     assert Counters(file_bytes=200, merge_file_bytes=300).amplification_percent == 250
+
+
+def test_what_stops_before_damage_is_logged_each_minute() -> None:
+    held_log, held = HeldLog(), {(1, 0): "one batch", (2, 1): "another"}
+    with capture_logs() as logs:
+        held_log.look({}, 4)
+        held_log.look(held, 5)
+        held_log.look(held, LOG_AGAIN_MS + 4)
+    assert [line["why"] for line in logs] == ["one batch", "another"]
+    with capture_logs() as logs:
+        held_log.look(held, LOG_AGAIN_MS + 5)
+    assert [line["topic"] for line in logs] == [1, 2]
