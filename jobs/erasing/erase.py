@@ -11,7 +11,9 @@ which each step leaves everything whole, and which can be begun anew at any time
 4. the broker lets go of every file of the log, and of what it keeps of tables in
    memory (`segments`);
 5. what was found is looked for again, and must not be there: with the table held once
-   more, when no round is under way that had read the files of before;
+   more, when no round or merge is under way that had read the files of before. What
+   one that was killed since 2 had begun to write goes; what one that hangs may go on
+   to write stays, and nothing is proven;
 6. a row in ``lakelog_erasures`` tells (`records`).
 
 Records that come meanwhile are not among those that are erased: ask again.
@@ -25,7 +27,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -33,18 +35,27 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import psutil
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.errors import CatalogError
 from broker.failpoints import passing
 from broker.protocol.errors import KafkaError
+from broker.status.file import path_of
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
 from jobs.erasing.expression import by_expression
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
-from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
+from jobs.erasing.table import (
+    Look,
+    NotErased,
+    check_erasable,
+    delete_dead,
+    erase,
+    look,
+)
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.merging.rewrite import drop_spilled
 from jobs.owners.statement import hold
@@ -141,7 +152,8 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             left = segments.renew(data_dir, extents, timeout_s)
             passing("erase.after_segments")
             found_again = partial(_left_in_table, root, topic_id, wanted, kept)
-            left += _once_alone(extents, data_dir, asked.topic, found_again)
+            with _held_for_longer(extents, asked.topic):
+                left += _once_alone(hold_alone, found_again)
         left += past.in_log(root, asked.key, asked.where)
         left += past.of_deleted_topics(data_dir, asked.topic)
         # a file's name may be no text
@@ -224,9 +236,31 @@ def _held_for_longer(extents: Extents, topic: str) -> Iterator[None]:
 
 def _hold_alone(extents: Extents, data_dir: Path, topic: str, timeout_s: float) -> None:
     """Hold the table, for longer if it is held: when this returns nothing of ours
-    commits to it or reads its files to write them anew."""
+    commits to it, writes files for it or reads its own to write them anew. Raises
+    NotErased and NotInTime, and it is held all the same."""
     hold(extents, data_dir, topic, HOLD_MS, HOLDER)
+    _check_none_hangs(data_dir)
     _wait_for_rewrite(data_dir, topic, timeout_s)
+
+
+def _check_none_hangs(data_dir: Path) -> None:
+    """Raise NotErased if the compactor says nothing, and has not ended: it, or its
+    workers, may go on at any time with what they were at."""
+    if read_status(data_dir, CompactorStatus, time.time()) is not None:
+        return
+    last = read_status(data_dir, CompactorStatus, 0)  # however old
+    if last is None or last.state == "stopped":
+        return
+    with suppress(psutil.Error, ValueError, OSError):
+        process = psutil.Process(last.pid)
+        said_s = os.stat(path_of(data_dir, CompactorStatus)).st_mtime
+        is_other = process.create_time() > said_s  # the number was given again
+        if not is_other and process.status() != psutil.STATUS_ZOMBIE:
+            raise NotErased(
+                f"the compactor (process {last.pid}) has said nothing for "
+                f"{time.time() - said_s:.0f} s and has not ended, so it may yet write: "
+                "let it go on, or kill it, and ask again"
+            )
 
 
 def _wait_for_rewrite(data_dir: Path, topic: str, timeout_s: float) -> None:
@@ -286,13 +320,12 @@ def _is_nothing(found: Look) -> bool:
 
 
 def _left_in_table(
-    root: str, topic_id: str, wanted: Search, kept: Mapping[str, str]
+    root: str, topic_id: str, wanted: Search, kept: Mapping[str, str], *, is_alone: bool
 ) -> list[str]:
     """Sentences on what is in the table's directory all the same, that which was
-    ``kept`` among it, but for what a commit has named since. Files that are being
-    written now have what came meanwhile, and nothing of what was held."""
+    ``kept`` among it, but for what a commit has named since."""
     found = look(root, topic_id, wanted)
-    past = [path for path in found.past if not is_begun(path)]
+    begun = [path for path in found.past if is_begun(path)]
     named = {file.relative_path for file in found.table.files.values()}
     named |= {unquote(path) for path in found.table.removed}
     left = found.unsure + [
@@ -304,22 +337,40 @@ def _left_in_table(
     if found.live:
         rows = sum(found.rows.values())
         left.append(f"{rows} such rows came meanwhile: ask again")
-    if past:
-        left.append(f"{len(past)} files with such rows appeared: ask again")
-    return left
+    if appeared := len(found.past) - len(begun):
+        left.append(f"{appeared} files with such rows appeared: ask again")
+    return left + _left_of_begun(root, begun, is_alone=is_alone)
+
+
+def _left_of_begun(root: str, begun: Sequence[str], *, is_alone: bool) -> list[str]:
+    """The same of files that were begun to be written, and have such rows or cannot be
+    read: they are deleted as by `erase` if it ``is_alone``, since whoever was at them
+    is gone."""
+    if not begun:
+        return []
+    if is_alone:
+        delete_dead(root, begun)
+        return []
+    written = f"{len(begun)} files that are being written"
+    return [f"{written} have such rows, or may have: ask again"]
 
 
 def _once_alone(
-    extents: Extents, data_dir: Path, topic: str, look: Callable[[], list[str]]
+    hold_alone: Callable[[], None], left: Callable[..., list[str]]
 ) -> list[str]:
-    """What a look finds when nothing of ours commits to the table any more: a round
-    that began behind the first hold may have read what the log gave up since."""
-    with _held_for_longer(extents, topic):
-        try:
-            hold(extents, data_dir, topic, HOLD_MS, HOLDER)
-        except NotInTime as error:
-            return [*look(), f"{error}, and a round may yet bring such rows: ask again"]
-        return look()
+    """What is ``left`` when nothing of ours writes for the table any more: a round that
+    began behind the first hold may have read what the log gave up since, and may have
+    been killed. Where something may yet write, that is said, and nothing is deleted
+    beneath it."""
+    try:
+        hold_alone()
+    except NotInTime as error:
+        why = f"{error}, and a round may yet bring such rows: ask again"
+    except NotErased as error:
+        why = str(error)
+    else:
+        return left(is_alone=True)
+    return [*left(is_alone=False), why]
 
 
 def _attempts() -> Iterator[str]:

@@ -319,7 +319,7 @@ def erase(
     table's.
     """
     os.makedirs(spill, exist_ok=True)
-    _delete_dead(found.table.path, found.by_offset)
+    delete_dead(found.table.path, found.by_offset)
     passing("erase.after_older")
     marked = [(file, distinct(())) for file in found.marked]
     for rest in (*_by_partition(marked), *_by_partition(found.live)):
@@ -334,7 +334,7 @@ def erase(
             except (LakehouseError, ValueError, pa.ArrowException) as e:
                 raise NotErased(str(e)) from e
             rest = rest[count:]
-    _delete_dead(found.table.path, found.past)
+    delete_dead(found.table.path, found.past)
 
 
 def _by_partition(
@@ -347,7 +347,7 @@ def _by_partition(
     return list(found.values())
 
 
-def _delete_dead(root: str, paths: Collection[str]) -> None:
+def delete_dead(root: str, paths: Collection[str]) -> None:
     """Delete files that left the table. Raises CommitRefused if an owner took one of
     them back meanwhile: RESTORE; and LocationRefused if it is not there that was
     looked."""
@@ -386,7 +386,7 @@ def _replace(
         _discard(root, new)
         raise
     passing("erase.before_delete")
-    _delete_dead(root, [file.relative_path for file in gone])
+    delete_dead(root, [file.relative_path for file in gone])
     passing("erase.after_delete")
     return count
 

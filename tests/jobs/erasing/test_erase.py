@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog import holds, renewals, requests
+from broker.status.file import path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
 from jobs.erasing import erase as erasing
@@ -35,6 +36,7 @@ from tests.jobs.erasing.scene import PERSON, SECRET, Scene, watched
 from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
 from tests.support.saying import say_as
+from tests.support.traces import traces
 
 ASKED = Asked("people", PERSON)
 
@@ -217,19 +219,144 @@ def test_where_a_round_does_not_end_nothing_is_proven(
     assert sentence.startswith("the compactor did not stand back, and a round may yet")
 
 
-@pytest.mark.usefixtures("broker")
-def test_what_is_being_written_at_the_end_is_no_trace(scene: Scene) -> None:
-    """Of half a file nobody can tell."""
-    path = os.path.join(scene.root, f"partition=0/{2:020d}-{9:020d}-1-2-3.parquet")
-
-    def write(point: str) -> None:
+@contextmanager
+def once_the_log_is_gone(act: Callable[[], object]) -> Iterator[None]:
+    def pass_by(point: str) -> None:
         if point == "erase.after_segments":
-            Path(begin(path)).write_bytes(b"PAR1")
+            act()
 
-    with watched(write):
+    with watched(pass_by):
+        yield
+
+
+class Begun:
+    """Files that a round had begun to write, between an erasure's two holds: one that
+    has the person, half of one, and one that is somebody else's."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.theirs, self.half, self.other = (
+            os.path.join(scene.root, f"partition=0/{n:020d}-{n + 2:020d}-1-2-3.parquet")
+            for n in (2, 4, 6)
+        )
+        [path] = scene.files()
+        self._rows = Path(scene.root, path).read_bytes()
+
+    def write(self) -> None:
+        """Of half a file nobody can tell what is in it."""
+        Path(begin(self.theirs)).write_bytes(self._rows)
+        Path(begin(self.half)).write_bytes(self._rows[:-20])
+        rows = pq.read_table(pa.BufferReader(self._rows)).slice(0, 1)
+        pq.write_table(rows, begin(self.other))
+
+    @property
+    def there(self) -> list[str]:
+        three = self.theirs, self.half, self.other
+        return [path for path in three if os.path.exists(hidden(path))]
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_a_killed_round_had_begun_since_the_log_was_there_is_deleted(
+    scene: Scene,
+) -> None:
+    """It had read what the log gave up, and nobody goes on with it."""
+    begun = Begun(scene)
+    with once_the_log_is_gone(begun.write):
         done = run(scene.world.data_dir, ASKED, 30)
     assert (dict(done.rows), list(done.left)) == ({0: 1}, [])
-    assert os.path.exists(hidden(path))
+    assert begun.there == [begun.other]
+    assert traces(scene.world.data_dir, [PERSON, SECRET]) == {}
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_somebody_may_go_on_to_write_is_left_and_told(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Begun(scene)
+
+    def stay() -> None:
+        begun.write()
+        raise NotInTime("the compactor did not stand back")
+
+    with when_held_again(monkeypatch, stay):
+        done = run(scene.world.data_dir, ASKED, 30)
+    assert done.proven == ()
+    being_written, why = done.left
+    assert being_written.startswith("2 files that are being written have such rows, or")
+    assert why.startswith("the compactor did not stand back, and a round may yet")
+    assert begun.there == [begun.theirs, begun.half, begun.other]
+    assert not is_held(scene)
+    monkeypatch.undo()
+    assert list(run(scene.world.data_dir, ASKED, 30).left) == []
+    assert begun.there == [begun.other]
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_merge_that_does_not_end_once_the_log_is_gone_proves_nothing(
+    scene: Scene,
+) -> None:
+    """What it writes would be deleted beneath it."""
+    begun = Begun(scene)
+
+    def merge() -> None:
+        begun.write()
+        say_as(scene.world.data_dir, CompactorStatus(
+            state="running", holds={"people": 1 << 62}, rewriting="people",
+        ))  # fmt: skip
+
+    with once_the_log_is_gone(merge):
+        done = run(scene.world.data_dir, ASKED, 3)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    _, why = done.left
+    assert "writing files of people anew for" in why
+    assert begun.there == [begun.theirs, begun.half, begun.other]
+    assert len(rows(scene)) == 1
+
+
+def say_long_ago(scene: Scene, changed_s: float, **what: Any) -> None:
+    say_as(scene.world.data_dir, CompactorStatus(pid=1, **what))
+    path = path_of(scene.world.data_dir, CompactorStatus)
+    os.utime(path, (changed_s, changed_s))
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_compactor_that_hangs_once_the_log_is_gone_proves_nothing(
+    scene: Scene,
+) -> None:
+    """One that was stopped, say: it goes on when it is let to."""
+    begun, ago_s = Begun(scene), time.time() - 60
+
+    def hang() -> None:
+        begun.write()
+        say_long_ago(scene, ago_s, state="running")
+
+    with once_the_log_is_gone(hang):
+        done = run(scene.world.data_dir, ASKED, 30)
+    assert done.proven == ()
+    _, why = done.left
+    assert "process 1" in why
+    assert begun.there == [begun.theirs, begun.half, begun.other]
+
+
+@pytest.mark.usefixtures("broker")
+def test_nothing_is_erased_beside_a_compactor_that_hangs(scene: Scene) -> None:
+    say_long_ago(scene, time.time() - 60, state="running")
+    before = scene.files()
+    with pytest.raises(NotErased, match=r"process 1\).* ask again"):
+        run(scene.world.data_dir, ASKED, 30)
+    assert scene.files() == before
+    assert not is_held(scene)
+
+
+@pytest.mark.usefixtures("broker")
+@pytest.mark.parametrize(
+    ("state", "changed_s"), [("running", 1), ("stopped", time.time() - 60)]
+)
+def test_a_compactor_that_has_ended_is_in_nobodys_way(
+    scene: Scene, state: str, changed_s: float
+) -> None:
+    """Its number may be another process's by now, which began later than it said so."""
+    say_long_ago(scene, changed_s, state=state)
+    assert list(run(scene.world.data_dir, ASKED, 30).left) == []
 
 
 @pytest.mark.usefixtures("broker")
