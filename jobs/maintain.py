@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 import structlog
 
@@ -40,6 +39,7 @@ from jobs.tables import Table, Tables
 from lakehouse.further import link_of
 from lakehouse.in_flight import AHEAD_MS
 from lakehouse.in_flight import DIRECTORY as BEGUN
+from lakehouse.location import name_below
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import drop, leave_place, remove_files
 from lakehouse.warehouse_names import name_of
@@ -156,7 +156,9 @@ def delete_files(
     table.follow()
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
-    removed = {unquote(path): when for path, when in snapshot.removed.items()}
+    # Those of a table that was moved are named by where it was.
+    spared = {found[0] for path in live if (found := OURS.search(path))}
+    removed = snapshot.left
     retention_ms = snapshot.deleted_file_retention_ms
     unnamed = present.keys() - live - removed.keys()
     left_ms = sweep.seen(table.topic.number, unnamed, now_ms) | removed
@@ -171,13 +173,17 @@ def delete_files(
         # What its owner rewrote stays: older versions may still be wanted.
         stays = delay_ms if is_orphan else stays_ms
         is_written = writing is not None and writing in os.path.join(table.path, path)
-        is_kept = path in live or is_written
+        is_kept = path in spared or is_written
         if is_kept or not is_done_with or now_ms - since_ms < stays:
             kept.add(path)
         else:
             with suppress(FileNotFoundError):  # its owner's VACUUM was faster
                 os.unlink(os.path.join(table.path, path))
-    snapshot.removed = {p: w for p, w in snapshot.removed.items() if unquote(p) in kept}
+    snapshot.removed = {
+        named: when
+        for named, when in snapshot.removed.items()
+        if name_below(table.path, named) in kept
+    }
     left = {path: present[path] for path in kept - live - removed.keys()}
     sweep.keep(table.topic.number, left)
     return len(present) - len(kept)
@@ -197,8 +203,8 @@ def _candidates(
         present = dict(_our_files(table.path))
         sweep.looked(number, now_ms)
         return present
-    removed = {unquote(path): when for path, when in table.snapshot.removed.items()}
-    ours = {path: when for path, when in removed.items() if OURS.fullmatch(path)}
+    left = table.snapshot.left.items()
+    ours = {path: when for path, when in left if OURS.fullmatch(path)}
     return ours | sweep.left(number)
 
 

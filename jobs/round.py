@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
 
 import numpy as np
 import structlog
@@ -31,6 +30,7 @@ from jobs.rows import Failed, FileTask, Written, work
 from jobs.slices import Slice
 from jobs.tables import Table
 from lakehouse.errors import CommitRefused, RowsInTheWay
+from lakehouse.location import name_below
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import load
 from lakehouse.new_file import NewFile, partition_directory
@@ -207,7 +207,8 @@ def delete_unnamed(root: str, paths: Collection[str]) -> None:
         snapshot = load(root)
     except Exception:  # noqa: BLE001  (an owner may do anything to a table)
         return
-    named = {unquote(path) for path in (*snapshot.files, *snapshot.removed)}
+    known = *snapshot.files, *snapshot.removed
+    named = {name_below(root, name) for name in known}
     for path in paths:
         if path not in named and snapshot.torn is None:
             with suppress(OSError):

@@ -18,7 +18,11 @@ that say so, and a link that says anything else is refused.
 
 import hashlib
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 from lakehouse import further
 from lakehouse.errors import LocationRefused
@@ -29,6 +33,8 @@ _LENGTH_MAX = 200
 _LENGTH_KEPT = 150
 _HIDDEN = {"_": "~1", ".": "~2"}
 _SET_ASIDE = ".deleted"
+_BY_PLACE: Final = re.compile(r"(?i:file:(?://(?:localhost)?(?=/))?)?(?=/)")
+"""How a name in a log begins that says where a file of this machine lies."""
 
 
 def directory_name(topic: str) -> str:
@@ -61,6 +67,30 @@ def path_inside(root: str, path: str) -> str | None:
     does not lie in it, and so is none of ours to open."""
     found = os.path.normpath(os.path.join(root, path))
     return found if found.startswith(os.path.join(root, "")) else None
+
+
+def name_below(root: str, named: str) -> str:
+    """The path below the table at ``root`` of what its log names so, decoded. What is
+    named by another place is as it is named: a file of its own."""
+    found = name_by_place(root, named)
+    return unquote(named) if found is None else found
+
+
+def name_by_place(root: str, named: str) -> str | None:
+    """The same of what is named by where it lies, as an owner's clone names files, if
+    that is in the table; None: it is not, or it is named by that path already."""
+    begin = _BY_PLACE.match(named)
+    if begin is None:
+        return None
+    place = os.path.normpath(unquote(named[begin.end() :]))
+    inside = os.path.join(root, "")
+    if place.startswith(inside):
+        return place.removeprefix(inside)
+    for above in Path(place).parents:  # links may lead to the table's directory
+        with suppress(OSError):
+            if os.path.samefile(above, root):
+                return os.path.relpath(place, above)
+    return None
 
 
 def warehouse_of(data_dir: Path) -> Path:

@@ -158,7 +158,8 @@ class Verifier:
 
     def _take(self, commit: Commit) -> None:
         """Verify one more entry. Files that left again since need not be there."""
-        lacking = self._sync_data(commit.adds, may_be_gone=True)
+        adds = [file.of_table(self._path) for file in commit.adds]
+        lacking = self._sync_data(adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
         for path in commit.removes:

@@ -33,7 +33,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 import psutil
 from sqlalchemy.exc import SQLAlchemyError
@@ -327,7 +326,7 @@ def _left_in_table(
     found = look(root, topic_id, wanted)
     begun = [path for path in found.past if is_begun(path)]
     named = {file.relative_path for file in found.table.files.values()}
-    named |= {unquote(path) for path in found.table.removed}
+    named |= found.table.left.keys()
     left = found.unsure + [
         f"{path} {why}"
         for path, why in sorted(kept.items())

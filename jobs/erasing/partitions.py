@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
-from urllib.parse import unquote
 
 from jobs.erasing.log_files import said_in
 from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
+from lakehouse.location import name_below
 from lakehouse.log.actions import NO_PARTITION
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 
@@ -38,7 +38,7 @@ def partitions_of(table: Snapshot, paths: Iterable[str]) -> dict[str, int | None
     found = {path: live.get(path, by_directory(path)) for path in paths}
     unknown = [path for path, partition in found.items() if partition is None]
     if unknown:
-        said = _in_log(os.path.join(table.path, LOG_DIRECTORY))
+        said = _in_log(table.path)
         found |= {path: said.get(path) for path in unknown}
     return found
 
@@ -52,13 +52,13 @@ def by_directory(path: str) -> int | None:
     return int(found[1]) if found[1].isdigit() else NO_PARTITION
 
 
-def _in_log(log: str) -> dict[str, int]:
+def _in_log(root: str) -> dict[str, int]:
     """Path -> partition, of all files that entries and checkpoints name."""
     found = dict[str, int]()
-    for said in said_in(log):
+    for said in said_in(os.path.join(root, LOG_DIRECTORY)):
         if said.kind in _KINDS:
             with suppress(KeyError, TypeError, ValueError):  # an owner's odd action
                 value = dict(said.body["partitionValues"])["partition"]
-                path = unquote(said.body["path"])
+                path = name_below(root, said.body["path"])
                 found[path] = NO_PARTITION if value in (None, "") else int(value)
     return found

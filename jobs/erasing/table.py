@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +142,7 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     the table do not tell, and LakehouseError."""
     table = check_erasable(root, topic_id)
     live = {file.relative_path: file for file in table.files.values()}
-    removed = {unquote(path) for path in table.removed}
+    removed = table.left.keys()
     listed = data_files(root, live.keys() | removed)
     elsewhere = live.keys() - set(listed.files)
     if elsewhere:

@@ -26,7 +26,7 @@ import numpy as np
 
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.files.roaring import Numbers, numbers_of
-from lakehouse.location import path_inside
+from lakehouse.location import name_by_place, path_inside
 from lakehouse.log.actions import Vector
 from lakehouse.regular import open_file
 
@@ -82,16 +82,17 @@ def placed(root: str, vector: Vector | None) -> Vector | None:
     TableUnreadable if that does not lie in the table at ``root``."""
     if vector is None or vector.storage == INLINE:
         return vector
-    named = _path(vector)
+    named = _path(root, vector)
     path = path_inside(root, named)
     if path is None:
         raise TableUnreadable(f"the deletion vector {named} does not lie in {root}")
     return vector._replace(storage=ABSOLUTE, place=path)
 
 
-def _path(vector: Vector) -> str:
+def _path(root: str, vector: Vector) -> str:
     if vector.storage == ABSOLUTE:
-        return "/" + unquote(vector.place).removeprefix("file:").lstrip("/")
+        below = name_by_place(root, vector.place)
+        return below or "/" + unquote(vector.place).removeprefix("file:").lstrip("/")
     if vector.storage != RELATIVE:
         raise TableUnreadable(f"deletion vectors are stored as {vector.storage!r}")
     prefix, letters = vector.place[:-_UUID_LETTERS], vector.place[-_UUID_LETTERS:]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.errors import LogDamaged
+from lakehouse.location import name_by_place
 from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
@@ -90,11 +91,18 @@ class DataFile(NamedTuple):
     is_timed: bool = False
     """Whether some record is stamped ``timestamp_min_ms`` or later, for sure: none of
     its rows lacks an offset, or none a timestamp."""
+    name: str | None = None
+    """Its path below the table's directory, if the log names it by where it lies."""
 
     @property
     def relative_path(self) -> str:
         """Below the table's directory (the log has it percent-encoded)."""
-        return unquote(self.path)
+        return unquote(self.path) if self.name is None else self.name
+
+    def of_table(self, root: str) -> "DataFile":
+        """The same as the log of the table at ``root`` means it."""
+        name = name_by_place(root, self.path)
+        return self if name is None else self._replace(name=name)
 
     @property
     def is_bounded(self) -> bool:

@@ -23,6 +23,7 @@ from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.intervals import FOR_EVER_MS, first_ms, interval_ms
+from lakehouse.location import name_below
 from lakehouse.log.actions import (
     Commit,
     DataFile,
@@ -132,6 +133,16 @@ class Snapshot:
         return why_unreadable(self.protocol, self.metadata)
 
     @property
+    def left(self) -> dict[str, int]:
+        """Path below the table's directory -> when the file left, by whatever name it
+        did last."""
+        found: dict[str, int] = {}
+        for named, when in self.removed.items():
+            path = name_below(self.path, named)
+            found[path] = max(when, found.get(path, when))
+        return found
+
+    @property
     def index(self) -> OffsetIndex:
         """Which files hold which offsets; made at the first look, and kept."""
         if self._index is None:
@@ -145,7 +156,7 @@ class Snapshot:
     def apply(self, commit: Commit) -> None:
         """Move on by one entry."""
         self.version = commit.version
-        come = {file.path: file for file in commit.adds}
+        come = {file.path: file.of_table(self.path) for file in commit.adds}
         paths = commit.removes.keys() | come.keys()
         gone = [self.files.pop(path) for path in paths if path in self.files]
         if self.keeps_removed:

@@ -29,6 +29,7 @@ from tests.jobs.world import (
     start_at,
 )
 from tests.support.batches import Record
+from tests.support.cloned_back import clone_back
 
 DAY = 86_400_000
 YEAR_S = 365 * 86_400
@@ -231,6 +232,38 @@ def test_what_its_owner_rewrote_stays_for_his_time_travel(world: World) -> None:
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
     world.check_rows()
+
+
+@pytest.mark.parametrize("way", ["its own", "a link", "before it was moved"])
+def test_what_came_back_by_where_it_lies_stays(world: World, way: str) -> None:
+    """Its owner's clone, put back, names it otherwise than his DELETE did."""
+    topic = world.topic("t", configs={"lake.retention.ms": "-1"})
+    compactor = world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    (world.data_dir / "too").symlink_to("tables")
+    places = {"a link": "too/t", "before it was moved": "moved/t"}
+    place = world.data_dir / places.get(way, "tables/t")
+    clone_back(str(world.path(topic)), str(place), when_ms=world.clock.now_ms())
+    start_at(world, topic, 20)
+    before = files_of(world, topic)
+    for ms in (DELAY, WEEK, DELAY):
+        later(world, compactor, ms)
+    assert files_of(world, topic) == before
+
+
+def test_what_came_back_by_where_it_lies_goes_when_it_expires(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    clone_back(str(world.path(topic)))
+    later(world, compactor)
+    start_at(world, topic, 10)
+    later(world, compactor)
+    for ms, count in ((WEEK - 1, 1), (DELAY, 0)):
+        later(world, compactor, ms)
+        assert len(files_of(world, topic)) == count
 
 
 def test_what_its_owner_rewrote_stays_when_the_log_forgets_it(world: World) -> None:

@@ -1,5 +1,6 @@
 """What a round commits: per partition, all before the first slice that failed."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ from jobs import round as module
 from jobs.planner import Item
 from jobs.round import whole_prefixes
 from jobs.rows import Failed, Written
+from lakehouse.log.delta_log import load
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.cloned_back import clone_back
 
 
 def item(partition: int, start: int) -> Item:
@@ -89,3 +92,16 @@ def test_the_time_of_each_phase_is_counted(
     counted = compactor.counters
     assert counted.rounds_write_ms >= 50
     assert counted.rounds_commit_ms >= 20
+
+
+def test_what_failed_is_not_deleted_once_its_table_names_it(world: World) -> None:
+    """Its owner may have put a clone back, which names files by where they lie."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    root = world.path(topic)
+    [path] = load(str(root)).files
+    clone_back(str(root))
+    (root / f"{path}.other").write_bytes(b"")
+    module.delete_unnamed(str(root), {path, f"{path}.other"})
+    assert os.listdir(root / "partition=0") == [os.path.basename(path)]

@@ -3,6 +3,7 @@
 import os
 import string
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from lakehouse.errors import LocationRefused
 from lakehouse.location import (
     directory_name,
+    name_below,
     path_inside,
     set_aside_of,
     set_aside_path,
@@ -104,6 +106,43 @@ def test_what_does_not_lie_in_the_table_has_no_path_in_it(
     named: str, found: str | None
 ) -> None:
     assert path_inside("/t", named) == found
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("partition=0/a%20b", "partition=0/a b"),
+        ("file:{}/partition=0/a", "partition=0/a"),
+        ("file://{}/partition=0/a", "partition=0/a"),
+        ("file://localhost{}/partition=0/a", "partition=0/a"),
+        ("FILE:{}/x/../partition=0/a%2520%23", "partition=0/a%20#"),
+        ("{}/a", "a"),
+        ("file:{}2/a", None), ("file:{}/../a", None), ("file:{}", None),
+        ("file://elsewhere{}/a", None), ("s3:{}/a", None), ("s3://b/a", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["t", "w/t", "t of w", "x/w/t"])
+def test_a_name_in_a_log_is_one_below_the_table_whatever_way_leads_there(
+    tmp_path: Path, named: str, found: str | None, place: str
+) -> None:
+    """By its own path, or through links: of the warehouse, or to a further one."""
+    root = tmp_path / "w" / "t"
+    root.mkdir(parents=True)
+    (tmp_path / "t").symlink_to("w/t")
+    (tmp_path / "t of w").symlink_to(root)
+    (tmp_path / "x").symlink_to(tmp_path)
+    said = named.format(quote(str(tmp_path / place)))
+    assert name_below(str(root), said) == (unquote(said) if found is None else found)
+
+
+def test_a_partition_that_is_a_link_leads_nowhere_else(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    for one in (root, elsewhere):
+        one.mkdir()
+    (root / "partition=0").symlink_to(elsewhere)
+    (tmp_path / "too").symlink_to("t")
+    named = f"file:{tmp_path}/too/partition=0/a"
+    assert name_below(str(root), named) == "partition=0/a"
 
 
 def test_the_tables_of_deleted_topics_of_a_name_are_no_others(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from broker.lake.verify import Verifier
 from lakehouse.log.commit import remove_files
 from lakehouse.log.delta_log import entry_path, load
 from tests.support.bitmaps import delete_rows, inline, stored
+from tests.support.cloned_back import clone_back
 from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer, rows
 
@@ -45,6 +46,21 @@ def test_a_verified_end_is_durable_file_entry_and_directories(
         f"sync directory {table}", f"sync {log}/{2:020d}.json",
         f"sync directory {log}",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_came_back_by_where_it_lies_is_not_missed(
+    tmp_path: Path, is_known: bool
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    if is_known:
+        assert verifier.ends() == {0: 10}
+    clone_back(writer.path)
+    with capture_logs() as logs:
+        assert verifier.ends() == {0: 10}
+    assert not logs
 
 
 @pytest.mark.parametrize("kind", ["of the table", "in the log", "gone", "elsewhere"])

@@ -39,6 +39,7 @@ from tests.jobs.erasing.scene import (
 )
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows, stored
+from tests.support.cloned_back import clone_back
 from tests.support.tables import Writer
 from tests.support.traces import traces
 from tests.support.warehouses import AWAY, unmount
@@ -58,6 +59,14 @@ REST = [(0, b"a"), (2, b"b"), (3, b"c"), (4, b"d"), (6, b"e")]
 
 def problems(scene: Scene) -> list[str]:
     return check_data_directory(scene.world.data_dir).problems
+
+
+def test_rows_leave_a_table_whose_owner_put_a_clone_of_it_back(scene: Scene) -> None:
+    clone_back(scene.root)
+    scene.erase()
+    assert scene.shown == REST
+    assert not scene.left()
+    assert not problems(scene)
 
 
 def test_the_rows_and_their_bytes_are_gone_and_the_others_as_they_were(
@@ -376,7 +385,7 @@ def test_a_disk_in_the_place_of_the_tables_one_is_neither_erased_on_nor_proven_o
 def test_a_file_by_another_name_stops_it(scene: Scene) -> None:
     """Of the same directory, as an entry may name it."""
     [file] = [f for f in load(scene.root).files.values() if f.first_offset == 0]
-    add = {"path": f"{scene.root}/{file.path}", "partitionValues": {"partition": "0"},
+    add = {"path": f"./{file.path}", "partitionValues": {"partition": "0"},
            "size": file.size, "modificationTime": 1, "dataChange": True,
            "stats": json.dumps({"numRecords": file.rows})}  # fmt: skip
     remove = {"path": file.path, "deletionTimestamp": 1, "dataChange": True}

@@ -49,6 +49,14 @@ def test_a_vector_at_an_absolute_path_is_read(tmp_path: Path, scheme: str) -> No
     assert rows_of(root, vector._replace(storage="p", place=place)) == ROWS
 
 
+def test_a_vector_at_a_path_through_a_link_is_read(tmp_path: Path) -> None:
+    root, too = tmp_path / "t", tmp_path / "too"
+    vector = stored(str(root), ROWS, UUID_)
+    too.symlink_to(root)
+    place = f"file:{too}/deletion_vector_{UUID_}.bin"
+    assert rows_of(root, vector._replace(storage="p", place=place)) == ROWS
+
+
 @pytest.mark.parametrize(
     "vector",
     [

@@ -27,6 +27,7 @@ from lakehouse.log.delta_log import (
     untrue,
 )
 from lakehouse.tables import drop, repair
+from tests.support.cloned_back import clone_back
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 
@@ -215,6 +216,26 @@ def test_what_the_library_reads_of_a_checkpoint_is_left_where_it_is(
     assert checkpoint.name in why
     assert repair_checkpoint(load(writer.path)) is None
     assert_agrees(writer)
+
+
+def test_what_the_log_names_by_where_it_lies_is_known_by_its_path_in_the_table(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    followed = load(writer.path)
+    (known,) = followed.files
+    (name,) = clone_back(writer.path)
+    remove = {"path": name, "deletionTimestamp": 5, "dataChange": True}
+    follow(followed)
+    for snapshot in (followed, load(writer.path)):
+        assert snapshot.files[name].relative_path == known
+        assert [*snapshot.files] == [name]
+        assert snapshot.left == {known: 1}
+    entry = Path(entry_path(writer.path, followed.version + 1))
+    entry.write_text(json.dumps({"remove": remove}))
+    follow(followed)
+    assert followed.removed == {known: 1, name: 5}
+    assert followed.left == {known: 5}
 
 
 def test_a_hole_is_damage(writer: Writer) -> None:
