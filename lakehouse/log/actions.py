@@ -182,6 +182,11 @@ class Commit:
     """Whether an action says that rows are added or removed, not only moved."""
     is_state: bool = False
 
+    def take_out(self, path: str, when_ms: int) -> None:
+        """A file left: as often as its deletion vector changed, and the last time
+        counts."""
+        self.removes[path] = max(when_ms, self.removes.get(path, when_ms))
+
     @property
     def is_owners(self) -> bool:
         """Whether it changes rows and is no commit of the compactor's."""
@@ -320,7 +325,7 @@ def _add(commit: Commit, body: Mapping[str, Any]) -> None:
 
 
 def _remove(commit: Commit, body: Mapping[str, Any]) -> None:
-    commit.removes[body["path"]] = int(body.get("deletionTimestamp") or 0)
+    commit.take_out(body["path"], int(body.get("deletionTimestamp") or 0))
     commit.changes_data |= body.get("dataChange") is not False
 
 

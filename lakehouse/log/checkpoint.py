@@ -184,7 +184,8 @@ def _read_json(path: str, state: Commit) -> list[str]:
     text = _lines(path)
     part = parse_commit(state.version, text)
     state.adds += part.adds
-    state.removes |= part.removes
+    for removed, when_ms in part.removes.items():
+        state.take_out(removed, when_ms)
     state.transactions |= part.transactions
     state.protocol = part.protocol or state.protocol
     state.metadata = part.metadata or state.metadata
@@ -219,7 +220,7 @@ def _read_part(path: str, state: Commit, known: Checksum | None = None) -> list[
     for body, stats in zip(_rows(table, "add"), _stats_columns(table), strict=True):
         state.adds.append(data_file(body if body.get("stats") else body | stats))
     for body in _rows(table, "remove"):
-        state.removes[body["path"]] = int(body.get("deletionTimestamp") or 0)
+        state.take_out(body["path"], int(body.get("deletionTimestamp") or 0))
     for body in _rows(table, "txn"):
         state.transactions[body["appId"]] = int(body["version"])
     for body in _rows(table, "protocol"):

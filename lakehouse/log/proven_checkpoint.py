@@ -158,9 +158,14 @@ def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:
 
 def _forgotten(state: Snapshot, known: Snapshot, since_ms: int) -> str | None:
     """What one state does not tell of what left later than this."""
-    young = (path for path, when in known.removed.items() if when > since_ms)
-    path = next((path for path in young if path not in state.removed), None)
-    return path and f"that {path} left"
+    young = ((path, when) for path, when in known.removed.items() if when > since_ms)
+    for path, when in young:
+        said_ms = state.removed.get(path)
+        if said_ms is None:
+            return f"that {path} left"
+        if said_ms < when:
+            return f"when {path} left"
+    return None
 
 
 def _delete(path: str, version: int) -> None:
