@@ -21,10 +21,10 @@ from lakehouse.log.checkpoint_repair import (
     stash_checkpoint,
     unstash,
 )
-from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load, table_ends
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, follow, load, table_ends
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.properties import TRANSACTIONS_EXPIRE
-from tests.support.tables import Writer
+from tests.support.tables import TOPIC_ID, Writer
 
 
 @pytest.fixture
@@ -119,6 +119,35 @@ def test_what_tells_a_lower_end_goes_however_much_stands_behind_it(
     assert why is not None
     assert "the entries tell otherwise: where partitions end" in why
     assert table_ends(load(writer.path)) == {0: 50 + behind * 10}
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_one_that_has_an_end_from_an_entry_that_expired_is_not_wrong(
+    writer: Writer, partition: int, *, is_ours: bool
+) -> None:
+    """Somebody claimed an end, of a partition that gets no records: each checkpoint
+    from then on has it, and once his entry is gone it looks like any other. Without
+    the claim a table would get none for as long as it is followed."""
+    followed = load(writer.path)
+    txn = {"appId": f"{TOPIC_ID}/{partition}", "version": 1000}
+    Path(entry_path(writer.path, 6)).write_text(json.dumps({"txn": txn}))
+    follow(followed)
+    assert followed.claims == {txn["appId"]: 1000}
+    make_checkpoint(followed, 6)
+    deltalake.DeltaTable(writer.path).alter.set_table_properties(
+        {"x": "1"}, raise_if_not_exists=False
+    )
+    for version in range(7):
+        os.unlink(entry_path(writer.path, version))
+    follow(followed)
+    if is_ours:
+        assert make_checkpoint(followed, 7) is None
+    else:
+        deltalake.DeltaTable(writer.path).create_checkpoint()
+        assert prove_checkpoint(followed) is None
+    assert is_known(followed)
+    assert table_ends(followed) == {0: 50}
 
 
 @pytest.mark.parametrize("spoil", [lock, thin])
