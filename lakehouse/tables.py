@@ -1,9 +1,9 @@
 """The life of a table: created for a topic, repaired after a power cut, set aside.
 
 The problem: a topic's directory may hold the table of an earlier topic of the same
-name; a creation may have been cut short; and the last log entry may be torn, since
-whoever wrote it did not sync it. The idea: the table's properties say whose it is, and
-nothing is ever overwritten: what is not ours is moved to where the deleted wait.
+name; a creation may have been cut short; and the last log entries may be torn, since
+whoever wrote them did not sync them. The idea: the table's properties say whose it is,
+and nothing is ever overwritten: what is not ours is moved to where the deleted wait.
 
 Used by the compactor's process only; everything here blocks.
 
@@ -38,7 +38,13 @@ from lakehouse.location import (
     table_path,
     table_place,
 )
-from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from lakehouse.log.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_path,
+    entry_versions,
+    load,
+)
 from lakehouse.log.log_store import drop_checksums
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
@@ -301,21 +307,27 @@ def _drop_log(path: str) -> None:
 
 
 def repair(path: str) -> str | None:
-    """Move a torn last log entry aside, without what its writer noted of it; one
-    sentence if there was one.
+    """Move torn last log entries aside, without what their writers noted of them; one
+    sentence if there was one. The last goes first: there is no hole at any time.
 
-    Such an entry was never synced, so nothing relied on it: the segments behind it are
-    still there, and the next round commits their records again.
+    Such entries were never synced, so nothing relied on them: the segments behind them
+    are still there, and the next round commits their records again.
     """
     try:
         snapshot = load(path)
         torn, version = snapshot.torn, snapshot.version + 1
     except TableMissing:
         version, torn = 0, "the first log entry is torn"
-    entry = entry_path(path, version)
-    if torn is None or not os.path.exists(entry):
+    gone = [one for one in entry_versions(path) if one >= version]
+    if torn is None or not gone:
         return None
+    for one in reversed(gone):
+        _stash(path, one)
+    return torn
+
+
+def _stash(path: str, version: int) -> None:
+    entry = entry_path(path, version)
     os.replace(entry, f"{entry}.torn")
     if not drop_checksums(path, version):
         sync_directory(os.path.join(path, LOG_DIRECTORY))
-    return torn

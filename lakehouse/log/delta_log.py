@@ -7,9 +7,9 @@ that is not there costs some microseconds. No JVM, no library, no lock: the log 
 sequence of files that never change once they are there.
 
 The price: what this cannot read it has to notice. A higher reader version and mapped
-columns are told in ``Snapshot.unreadable``; a torn last entry (a power cut: nobody
-syncs them but us) stops the snapshot just before it and is told in ``Snapshot.torn``; a
-hole in the middle raises LogDamaged.
+columns are told in ``Snapshot.unreadable``; torn last entries (a power cut: nobody
+syncs them but us) stop the snapshot just before them and are told in ``Snapshot.torn``;
+a hole in the middle raises LogDamaged.
 
 Source: the Delta transaction log protocol, "Delta Table Specification".
 """
@@ -39,6 +39,7 @@ from lakehouse.log.checkpoint import (
     read_checkpoint,
 )
 from lakehouse.log.checksums import Checksum, noted, written_anew
+from lakehouse.log.torn import are_torn
 from lakehouse.properties import DELTA, TOPIC_ID
 from lakehouse.regular import open_entry
 
@@ -352,8 +353,8 @@ def follow(snapshot: Snapshot) -> list[Commit]:
     """Apply the entries that came after the snapshot; they are returned in order.
 
     Nothing new costs one attempt to open a file. Raises LogDamaged when the next entry
-    cannot be understood, or is torn although others follow it; the snapshot then stands
-    before it.
+    cannot be understood, or is torn although a whole one follows it; the snapshot then
+    stands before it.
     """
     commits: list[Commit] = []
     while True:
@@ -376,7 +377,8 @@ def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
         commit = parse_commit(version, text)
     except ValueError as error:
         sentence = f"{entry_path(snapshot.path, version)} is torn: {error}"
-        if os.path.exists(entry_path(snapshot.path, version + 1)):
+        behind = [v for v in entry_versions(snapshot.path) if v > version]
+        if not are_torn(entry_path(snapshot.path, later) for later in behind):
             raise LogDamaged(sentence) from error
         snapshot.torn = sentence
         return None

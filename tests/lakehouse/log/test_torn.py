@@ -1,0 +1,84 @@
+"""What is torn behind a torn entry was lost with it; what is whole there was not."""
+
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.log.delta_log import entry_path, entry_versions, follow, load
+from lakehouse.tables import repair
+from tests.support.syscalls import SystemCalls
+from tests.support.tables import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+def tear(writer: Writer, *contents: bytes) -> list[Path]:
+    """Entries behind the last one, as a power cut leaves them."""
+    after = load(writer.path).version + 1
+    places = [Path(entry_path(writer.path, after + n)) for n, _ in enumerate(contents)]
+    for place, content in zip(places, contents, strict=True):
+        place.write_bytes(content)
+    return places
+
+
+def test_torn_entries_behind_a_torn_one_are_none_either(writer: Writer) -> None:
+    """An owner's tools sync none: a power cut may take all that he did last."""
+    writer.add(0, 0, 10)
+    followed = load(writer.path)
+    torn = tear(writer, b"", b'{"add":{"pa', b"")
+    assert follow(followed) == []
+    assert "00000002.json is torn" in (followed.torn or "")
+    assert load(writer.path).torn == followed.torn
+    assert repair(writer.path) == followed.torn
+    assert not any(one.exists() for one in torn)
+    assert all(Path(f"{one}.torn").exists() for one in torn)
+    assert load(writer.path).torn is None
+    writer.add(0, 10, 20)
+    assert load(writer.path).files.keys() > followed.files.keys()
+    assert deltalake.DeltaTable(writer.path).to_pyarrow_table().num_rows == 20
+
+
+def test_torn_entries_alone_are_no_table(writer: Writer) -> None:
+    for version in range(2):
+        Path(entry_path(writer.path, version)).write_bytes(b"")
+    with pytest.raises(TableMissing, match="no whole log entry"):
+        load(writer.path)
+    assert repair(writer.path) is not None
+    assert entry_versions(writer.path) == []
+
+
+def test_torn_entries_are_put_aside_the_last_first(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed meanwhile leaves no hole."""
+    writer.add(0, 0, 10)
+    torn = tear(writer, b"", b"")
+    calls = SystemCalls(monkeypatch, torn[0].parent)
+    repair(writer.path)
+    assert calls.events == [
+        f"rename {torn[1].name} {torn[1].name}.torn", "sync directory .",
+        f"rename {torn[0].name} {torn[0].name}.torn", "sync directory .",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("whole", [b'{"commitInfo":{}}', b'{"txn": 5}', None])
+def test_a_whole_entry_behind_torn_ones_is_damage_and_nothing_goes(
+    writer: Writer, whole: bytes | None, at: int
+) -> None:
+    """Who made it had read them."""
+    writer.add(0, 0, 10)
+    followed = load(writer.path)
+    torn = tear(writer, *[b""] * at, whole or b"")
+    if whole is None:
+        torn[-1].unlink()
+        torn[-1].mkdir()
+    for look in (follow, lambda _: load(writer.path), lambda _: repair(writer.path)):
+        with pytest.raises(LogDamaged, match=r"00000002\.json is torn"):
+            look(followed)
+    assert all(one.exists() for one in torn)
