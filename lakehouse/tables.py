@@ -46,6 +46,7 @@ from lakehouse.log.delta_log import (
     load,
 )
 from lakehouse.log.log_store import drop_checksums
+from lakehouse.log.torn import are_torn
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
 from lakehouse.warehouse_names import name_of
@@ -319,7 +320,8 @@ def repair(path: str) -> str | None:
     except TableMissing:
         version, torn = 0, "the first log entry is torn"
     gone = [one for one in entry_versions(path) if one >= version]
-    if torn is None or not gone:
+    # Looked at once more: what an owner made since is not torn.
+    if torn is None or not gone or not are_torn(entry_path(path, n) for n in gone):
         return None
     for one in reversed(gone):
         _stash(path, one)

@@ -6,7 +6,7 @@ import deltalake
 import pytest
 
 from lakehouse.errors import LogDamaged, TableMissing
-from lakehouse.log.delta_log import entry_path, entry_versions, follow, load
+from lakehouse.log.delta_log import Snapshot, entry_path, entry_versions, follow, load
 from lakehouse.tables import repair
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import Writer
@@ -64,6 +64,22 @@ def test_torn_entries_are_put_aside_the_last_first(
         f"rename {torn[1].name} {torn[1].name}.torn", "sync directory .",
         f"rename {torn[0].name} {torn[0].name}.torn", "sync directory .",
     ]  # fmt: skip
+
+
+def test_what_an_owner_made_whole_meanwhile_is_not_put_aside(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.add(0, 0, 10)
+    (torn,) = tear(writer, b"")
+
+    def load_and_go_on(path: str) -> Snapshot:
+        found = load(path)
+        torn.write_bytes(b'{"commitInfo":{}}')
+        return found
+
+    monkeypatch.setattr("lakehouse.tables.load", load_and_go_on)
+    assert repair(writer.path) is None
+    assert torn.exists()
 
 
 @pytest.mark.parametrize("at", [1, 2])
