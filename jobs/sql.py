@@ -19,6 +19,7 @@ from jobs.owners.statement import held
 from jobs.session import DELTA_PACKAGE, end_session, make_session, session_options
 
 DATABASE: Final = "lakelog"
+_DATABASES: Final = (DATABASE, "default")
 _READS: Final = frozenset(
     [
         "CacheTable",
@@ -51,11 +52,19 @@ _READS: Final = frozenset(
 )
 """Commands of Spark and Delta that change no table."""
 _COMMAND: Final = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_MAKES: Final = frozenset(
+    {"CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"}
+)
+_CLONES: Final = "CloneTableStatement"
 _NAMED: Final = ("UnresolvedRelation", "UnresolvedTable")
 
 
 class Writes(Exception):
     """A statement that would change a table, and nobody said that it may."""
+
+
+class OnlyRead(Exception):
+    """A statement that would create or replace a table by name."""
 
 
 _CATALOG: Final = "spark_catalog"
@@ -118,8 +127,8 @@ def run(
     """What one statement gives, once it is done.
 
     ``topics``: name in SQL -> topic. ``hold_ms``: for so long at most the tables are
-    held that it changes; None: it may change none. Raises Writes, NotInTime, and what
-    Spark does.
+    held that it changes; None: it may change none. Raises Writes, OnlyRead, NotInTime,
+    and what Spark does.
     """
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(statement)
     if is_read(session, plan):
@@ -127,6 +136,11 @@ def run(
     if hold_ms is None:
         what = plan.nodeName()
         raise Writes(f"--write was not said, and {what} changes something: {statement}")
+    if makes_by_name(plan):
+        raise OnlyRead(
+            "the catalog of Lakelog is only read: a table comes with the first records "
+            f"of its topic and goes with it; give your own a path: {statement}"
+        )
     known = topics()
     named = tables_of(plan, session.catalog.currentDatabase())
     with closing(Extents(data_dir)) as extents, ExitStack() as holds:
@@ -149,6 +163,24 @@ def is_read(session: Any, plan: Any) -> bool:
     return nodes[0] in _READS
 
 
+def makes_by_name(plan: Any) -> bool:
+    """Whether a parsed statement creates or replaces a table of the catalog's: Delta
+    replaces one before it asks the catalog, and its topic would stop."""
+    if plan.nodeName() == _CLONES:
+        name = _parts(plan.target().multipartIdentifier())
+    elif plan.nodeName() in _MAKES:
+        name = _parts(plan.name().nameParts())
+    else:
+        return False
+    return len(name) == 1 or name[0].lower() in _DATABASES
+
+
+def _parts(identifier: Any) -> list[str]:
+    """Of a name, without the catalog's own."""
+    name: list[str] = identifier.mkString("\0").split("\0")
+    return name[1:] if name[0].lower() == _CATALOG else name
+
+
 def _nodes(plan: Any) -> list[str]:
     """The names of a plan's parts, its own first."""
     lines = str(plan.treeString()).splitlines()
@@ -162,9 +194,8 @@ def tables_of(plan: Any, current: str) -> list[str]:
     leaves = plan.collectLeaves()
     parts = [leaves.apply(number) for number in range(leaves.size())]
     named = [one for one in parts if one.nodeName() in _NAMED]
-    found = [one.multipartIdentifier().mkString("\0").split("\0") for one in named]
+    found = [_parts(one.multipartIdentifier()) for one in named]
     placed = [name if len(name) > 1 else [current, *name] for name in found]
-    placed = [name[1:] if name[0].lower() == _CATALOG else name for name in placed]
     return [
         name[1].lower()
         for name in placed

@@ -56,9 +56,9 @@ class Content:
             said = (
                 "The topics of a Lakelog, each a Delta table; tables: how far they are"
             )
-            return objects.database(DATABASE, said, str(self._warehouse))
+            return objects.database(DATABASE, said)
         if name.lower() == DEFAULT:
-            return objects.database(DEFAULT, "", str(self._warehouse))
+            return objects.database(DEFAULT, "")
         return None
 
     async def tables(self, database: str) -> list[str]:

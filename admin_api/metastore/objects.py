@@ -30,6 +30,10 @@ from admin_api.metastore.thrift import (
 
 TABLE: Final = "EXTERNAL_TABLE"
 VIEW: Final = "VIRTUAL_VIEW"
+NOWHERE: Final = "the-catalog-of-lakelog-is-only-read:/"
+"""Where a table would lie that a session made by name. Delta writes its log before it
+asks the metastore, which refuses: below a directory that log would stay, where a topic
+of that name needs its place. No file system has this scheme, and the error names it."""
 _OWNER: Final = "lakelog"
 _SERDE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _READS: Final = "org.apache.hadoop.mapred.SequenceFileInputFormat"
@@ -49,12 +53,12 @@ class Column(NamedTuple):
     comment: str
 
 
-def database(name: str, comment: str, location: str) -> bytes:
-    """``location``: a directory."""
+def database(name: str, comment: str) -> bytes:
+    """A database in which only what is there already has a place."""
     return record(
         field(STRING, 1, text(name)),
         field(STRING, 2, text(comment)),
-        field(STRING, 3, text(f"file:{location}")),
+        field(STRING, 3, text(NOWHERE)),
         field(MAP, 4, pairs({})),
     )
 

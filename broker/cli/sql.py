@@ -222,11 +222,12 @@ def conf_text(conf_format: ConfFormat, options: Mapping[str, str]) -> str:
 def _run(
     directory: Path, wanted: list[str], how: AnswerFormat, hold_ms: int | None
 ) -> None:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     from admin_api.metastore.server import beside
     from jobs.extent import NoSuchTopic, NotInTime
-    from jobs.sql import Writes, run, sql_session
+    from jobs.sql import OnlyRead, Writes, run, sql_session
 
     with (
         tempfile.TemporaryDirectory() as aside,
@@ -237,7 +238,9 @@ def _run(
         try:
             for statement in wanted:
                 show(run(session, statement, directory, topics, hold_ms), how)
-        except (PySparkException, Writes, NoSuchTopic, NotInTime) as error:
+        except Py4JJavaError as error:  # what pyspark has no class for: Hadoop's
+            raise UserError(error.java_exception.toString()) from None
+        except (PySparkException, Writes, OnlyRead, NoSuchTopic, NotInTime) as error:
             # Spark is asked what its errors say, and is gone behind this block.
             raise UserError(str(error).strip()) from None
 

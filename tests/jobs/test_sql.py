@@ -1,5 +1,6 @@
 """Statements are taken apart; what changes a table runs only where that was said."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,16 @@ import pytest
 
 from admin_api.metastore.server import beside
 from jobs.extent import Extents
-from jobs.sql import Answer, Writes, run, sql_session, statements, tables_of
+from jobs.sql import (
+    Answer,
+    OnlyRead,
+    Writes,
+    makes_by_name,
+    run,
+    sql_session,
+    statements,
+    tables_of,
+)
 from tests.support.laked import id_of, make_table
 from tests.support.patience import wait_until
 from tests.support.saying import say
@@ -134,6 +144,54 @@ def test_the_tables_that_a_statement_names_are_known(session: Any) -> None:
     assert named("DELETE FROM flights") == []
     assert named("DELETE FROM flights", current="lakelog") == ["flights"]
     assert named("DELETE FROM other.flights", current="lakelog") == []
+
+
+CREATED = [
+    "CREATE TABLE lakelog.later USING delta AS SELECT * FROM lakelog.flights",
+    "CREATE TABLE IF NOT EXISTS lakelog.later (a INT) USING delta",
+    "CREATE OR REPLACE TABLE lakelog.later (a INT) USING delta",
+    "CREATE TABLE later (a INT) USING delta",
+    "CREATE TABLE lakelog.later USING parquet AS SELECT 1 AS a",
+    "CREATE TABLE lakelog.later (a INT)",
+    "CREATE TABLE lakelog.later SHALLOW CLONE lakelog.flights",
+    "CREATE TABLE lakelog.later LIKE lakelog.flights",
+]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", CREATED)
+def test_what_a_spark_would_create_by_name_is_refused_and_leaves_nothing(
+    session: Any, data_dir: Path, statement: str
+) -> None:
+    with pytest.raises(Exception, match=r"catalog.of.lakelog.is.only.read"):
+        session.sql(statement)
+    assert sorted(os.listdir(data_dir / "tables")) == ["flights", "~orders"]
+
+
+@pytest.mark.spark
+def test_a_table_by_name_is_neither_created_nor_replaced(
+    answer: Any, data_dir: Path, tmp_path: Path
+) -> None:
+    entries = os.listdir(data_dir / "tables" / "flights" / "_delta_log")
+    replaced = [
+        "CREATE OR REPLACE TABLE lakelog.flights (a INT) USING delta",
+        "REPLACE TABLE spark_catalog.Lakelog.flights USING delta AS SELECT 1 AS a",
+        "CREATE OR REPLACE TABLE lakelog.flights SHALLOW CLONE lakelog.`~orders`",
+    ]
+    for statement in [*CREATED[:7], *replaced]:
+        with pytest.raises(OnlyRead, match="comes with the first records"):
+            answer(statement, 60_000)
+    assert os.listdir(data_dir / "tables" / "flights" / "_delta_log") == entries
+    answer(f"CREATE TABLE delta.`{tmp_path}/mine` USING delta AS SELECT 1 AS a", 60_000)
+    assert answer(f"SELECT a FROM delta.`{tmp_path}/mine`").rows == [(1,)]
+
+
+@pytest.mark.spark
+def test_a_clone_at_a_path_has_no_name(session: Any) -> None:
+    parser = session._jsparkSession.sessionState().sqlParser()
+    copied = "CREATE TABLE {} SHALLOW CLONE lakelog.flights"
+    assert not makes_by_name(parser.parsePlan(copied.format("delta.`/x`")))
+    assert makes_by_name(parser.parsePlan(copied.format("copy")))
 
 
 @pytest.mark.spark

@@ -105,6 +105,11 @@ def test_a_statement_that_is_wrong_is_answered_in_words(whole):
     assert done.code == 1
     assert "`lakelog`.`nowhere` cannot be found" in done.errors
     assert "Traceback" not in done.errors + done.output
+    copied = "EXECUTE IMMEDIATE 'CREATE TABLE lakelog.mine (a INT) USING delta'"
+    done = told("sql", "--write", copied, *place)
+    assert done.code == 1
+    assert "catalog-of-lakelog-is-only-read" in done.errors
+    assert "\tat " not in done.errors + done.output
 
 
 class Analyst:
@@ -185,6 +190,8 @@ def test_a_spark_of_ones_own_knows_them_by_the_printed_settings(
         described = analyst.ask("DESCRIBE lakelog.flights")
         assert ["topic", "string", "Name of the topic"] in described
         assert "cannot be found" in analyst.ask(count)
+        copied = "CREATE TABLE lakelog.later USING delta AS TABLE lakelog.orders"
+        assert "catalog-of-lakelog-is-only-read" in analyst.ask(copied)
         fill(whole, "later")
         assert analyst.ask(count) == [[10]]
         assert "only read" in analyst.ask("DROP TABLE lakelog.later")

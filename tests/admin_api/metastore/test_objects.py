@@ -33,6 +33,7 @@ def test_a_view_is_its_text_and_its_columns() -> None:
     assert 2 not in found[7]  # an empty place is none to Spark
 
 
-def test_a_database() -> None:
-    found = described(objects.database("lakelog", "all", "/d"))
-    assert (found[1], found[2], found[3]) == (b"lakelog", b"all", b"file:/d")
+def test_a_database_lies_where_nobody_can_make_anything() -> None:
+    found = described(objects.database("lakelog", "all"))
+    assert (found[1], found[2]) == (b"lakelog", b"all")
+    assert found[3] == b"the-catalog-of-lakelog-is-only-read:/"
