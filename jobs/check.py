@@ -43,6 +43,7 @@ from broker.storage.warehouse import DirectoryRefused, check_warehouse
 from broker.topics.topic import Topic
 from jobs.check_report import Report
 from jobs.check_segments import SegmentsFound, check_segments
+from jobs.check_strays import strays
 from jobs.check_tables import TableFound, check_table
 from jobs.missing import NOTHING_KNOWN, Known, past_holes, read_checkpoint
 
@@ -132,10 +133,12 @@ def _check_tables(
         check_warehouse(data_dir)
         for topic in topics:
             found[topic.number] = check_table(data_dir / "tables", topic)
+        remarks = strays(data_dir / "tables")
         check_warehouse(data_dir)
     except (DirectoryRefused, OSError) as error:
         report.problems.append(f"no table was verified: {error}")
         return None
+    report.remarks += remarks
     return found
 
 

@@ -127,7 +127,10 @@ def _present(path: str) -> Snapshot | None:
 
 def _make_room(warehouse: str, path: str, topic: str, found: Snapshot) -> None:
     if not found.topic_id:
-        raise CommitRefused(f"{path} holds a table that is no topic's")
+        raise CommitRefused(
+            f"{path} holds a table that is no topic's: move it away, and the next "
+            "round makes its own"
+        )
     whose = found.configuration.get(properties.TOPIC)
     if whose != topic:
         raise CommitRefused(

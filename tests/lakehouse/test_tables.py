@@ -7,6 +7,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
+from lakehouse.errors import CommitRefused
 from lakehouse.log import delta_log
 from lakehouse.log.delta_log import entry_path
 from lakehouse.schema import COMMENTS, WRITE
@@ -105,3 +106,14 @@ def test_what_was_noted_of_a_first_entry_that_went_is_not_the_new_ones(
     os.unlink(entry_path(writer.path, 0))
     create_table(str(tmp_path), writer.topic, TOPIC_ID, 2)
     assert [one.name for one in noted if one.exists()] == []
+
+
+def test_a_table_that_is_no_topics_is_in_the_way_until_it_is_moved(tmp_path):
+    path = tmp_path / "orders"
+    rows = deltalake.DeltaTable(Writer(str(tmp_path), "a").path).to_pyarrow_table()
+    deltalake.write_deltalake(str(path), rows)
+    said = f"{path} holds a table that is no topic's: move it away, and .* next round"
+    with pytest.raises(CommitRefused, match=said):
+        create_table(str(tmp_path), "orders", TOPIC_ID, 1)
+    path.rename(tmp_path / "theirs")
+    assert create_table(str(tmp_path), "orders", TOPIC_ID, 1) == str(path)
