@@ -114,6 +114,23 @@ def test_but_not_what_is_in_no_segment_any_more(world, extents):
     assert extents.compact(["t"], timeout_s=STUCK_S) == [found]
 
 
+def test_a_table_that_cannot_be_read_reaches_nothing_wherever_the_log_begins(
+    world, extents
+):
+    topic = world.topic("t")
+    world.produce(topic, records(3))
+    world.flush(world.compactor())
+    entry = Path(entry_path(str(world.path(topic)), 0))
+    whole = entry.read_bytes()
+    entry.write_bytes(b"{")
+    start_at(world, topic, 3)
+    with pytest.raises(Stuck, match="is torn"):
+        extents.compact(["t"], timeout_s=STUCK_S)
+    entry.write_bytes(whole)
+    [found] = extents.compact(["t"], timeout_s=STUCK_S)
+    assert ends(found) == [(3, 3, 3)]
+
+
 def test_nor_where_the_table_is_to_keep_it_no_longer(world, extents):
     topic = world.topic("t", configs=KEEPS_MORE)
     world.produce(topic, records(3))

@@ -156,6 +156,9 @@ def test_a_damaged_segment_stays_while_records_are_missing_that_it_may_have_held
     with capture_logs() as logs:
         assert scene.tick() == [2, 3]
         assert scene.tick() == []
+        scene.clock.advance(LOOK_AGAIN_MS)
+        assert scene.tick() == []
+    assert len(scene.looks) == 2
     assert [one["sequence"] for one in logs if "damaged" in one["event"]] == [1]
     scene.sought_in = set()
     assert scene.tick() == []

@@ -221,6 +221,28 @@ def test_of_what_comes_behind_a_large_request_that_is_read_little_is_taken() -> 
     on_loop(story)
 
 
+def test_what_comes_behind_a_large_request_without_an_answer_is_read_on() -> None:
+    """As a Produce with acks=0: there is nothing to send that would have it read on."""
+
+    @serves(ApiKey.METADATA, versions=(0, 13))
+    def silent_metadata(_request: MetadataRequest, _: Context) -> None:
+        return None
+
+    async def story() -> None:
+        beats = Beats()
+        async with serving([silent_metadata, beats.handler]) as server:
+            async with many_others_at_work():
+                wire = await Wire.open(server.address)
+                large = frame_of(request_of(NAMES), VERSION, 1)
+                wire.send(large, *[beat("at once", 2)] * 10_000)
+                [connection] = server.hub.connections
+                await until(lambda: connection.reading_paused)  # type: ignore[attr-defined]
+                assert beats.started == []
+            assert await wire.correlation_ids(10_000) == [2] * 10_000
+
+    on_loop(story)
+
+
 @pytest.mark.parametrize("handler", [metadata, short_metadata])
 def test_who_stops_within_a_frame_is_answered_the_large_one_before_it(
     handler: Any,
@@ -246,9 +268,15 @@ def test_what_many_left_half_read_is_freed_some_in_a_turn_and_weighs_until_then(
     None
 ):
     freed: list[int] = []
+    freed_when_given: list[int] = []
+
+    class Watched(Budget):
+        def give(self, size: int) -> None:
+            freed_when_given.append(len(freed))
+            super().give(size)
 
     async def story() -> None:
-        many, budget = 2 * FREED_A_TURN, Budget(1)
+        many, budget = 2 * FREED_A_TURN, Watched(1)
         hub: Any = SimpleNamespace(budget_of=lambda _: budget)
         read: Any = SimpleNamespace(is_write=False)
         large = []
@@ -265,6 +293,7 @@ def test_what_many_left_half_read_is_freed_some_in_a_turn_and_weighs_until_then(
             assert len(freed) <= 2 * turn
             assert budget.taken == 10 * (many - len(freed))
         assert freed == list(range(many))
+        assert freed_when_given == [number + 1 for number in freed]
         while pieces():
             await asyncio.sleep(0)
 
