@@ -96,6 +96,8 @@ def table(
     if json:
         output.one(head | {"partitions": partitions}, as_json=True)
     else:
+        if found.problem is None and head.get("why"):
+            del head["problem"]  # its dash would deny the reason
         output.one(head, as_json=False)
         output.rows(partitions, as_json=False)
     if found.problem:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.catalog import holds, schema
+from broker.status.schema import TableState
 from lakehouse.log.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
@@ -45,6 +46,18 @@ def test_a_sound_table_is_told(world: World) -> None:
     assert (part["table_end"], part["files"], part["small_files"]) == (3, 1, 1)
     assert (found["partition_files_max"], found["small_files"]) == (1, 1)
     assert found["write_amplification_percent"] == 100
+
+
+def test_a_reason_that_the_parts_give_stands_there_once(world: World) -> None:
+    stuck = TableState(topic="t", stuck=True, readable=False, why="its owner did it")
+    say(world.data_dir, state="running", tables=(stuck,))
+    place = ("--data-dir", str(world.data_dir))
+    said = told("table", "t", *place).output
+    assert "readable: False" in said
+    assert "why: its owner did it" in said
+    assert "problem:" not in said
+    found = json.loads(told("table", "t", *place, "--json").output)
+    assert (found["problem"], found["why"]) == (None, "its owner did it")
 
 
 def test_a_damaged_table_is_told_as_far_as_it_can_be(world: World) -> None:
