@@ -14,7 +14,6 @@ TOPIC: Final = "orders"
 GROUP: Final = "billing"
 CONSUMER: Final = "rdkafka-0f6b6d2e-4c1b-4d4a-9a53-0d3f2f1c7a10"
 TOPIC_URL: Final = f"{BASE}/v3/clusters/{CLUSTER}/topics/{TOPIC}"
-TABLE_URL: Final = f"{BASE}/v1/tables/{TOPIC}"
 TIME_MS: Final = 1_767_225_600_000
 """The beginning of 2026."""
 

@@ -112,10 +112,6 @@ class PartitionFiles(Sequence[DataFile]):
         """Highest offset that a file may hold; -1 without files."""
         return self._reach[-1] if self._reach else -1
 
-    def with_added(self, files: Sequence[DataFile]) -> "PartitionFiles":
-        """These files too."""
-        return self.changed((), files)
-
     def changed(
         self, gone: Collection[DataFile], come: Collection[DataFile]
     ) -> "PartitionFiles":

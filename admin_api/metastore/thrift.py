@@ -85,16 +85,6 @@ class Calls:
         return None
 
 
-def decode_call(received: bytes | bytearray) -> Call | None:
-    """The first call in what was received; None if it is not there as a whole.
-
-    Raises NotThrift.
-    """
-    calls = Calls()
-    calls.feed(received)
-    return calls.next()
-
-
 class _Reader:
     """Reads one call; yields where more has to come first."""
 

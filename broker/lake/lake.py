@@ -115,10 +115,6 @@ class Lake:
                 changed.append(number)
         return changed
 
-    def table_version(self, number: TopicNumber) -> int:
-        """Delta version that is followed; -1: there is no table."""
-        return self._view(number).version
-
     def table_bytes(self, number: TopicNumber, partition: PartitionNumber) -> int:
         """Bytes of the partition's data files."""
         return self._view(number).files(partition).size_bytes

@@ -38,10 +38,10 @@ from broker.log.undecided import Undecided
 from broker.records.batch import BatchHeader
 
 _FORMAT: Final = 1
-_WITH_UNDECIDED: Final = 2
 _SAID_BY_MARKERS: Final = 3
-"""As 2. A program that reads no more than 2 does not know what a marker says of its
-start, and its compactor would take for decided what is not."""
+"""As 2, the first with what is undecided. A program that reads no more than 2 does not
+know what a marker says of its start, and its compactor would take for decided what is
+not."""
 _WITH_FORGOTTEN: Final = 4
 """As 3, and below which offset markers are gone. A program that does not know would
 serve what was aborted there."""

@@ -68,7 +68,7 @@ def test_adding_is_building_anew(
 ) -> None:
     old = [file(a, b, f"o{n}") for n, (a, b) in enumerate(before)]
     new = [file(a, b, f"n{n}") for n, (a, b) in enumerate(after)]
-    grown, built = PartitionFiles(old).with_added(new), PartitionFiles([*old, *new])
+    grown, built = PartitionFiles(old).changed((), new), PartitionFiles([*old, *new])
     assert grown.size_bytes == built.size_bytes
     assert grown.first_offset == built.first_offset
     for offset in range(80):
@@ -228,7 +228,7 @@ def test_no_operation_looks_at_each_file(monkeypatch: pytest.MonkeyPatch) -> Non
         return Counted.looks
 
     new, merged = file(1_000_000, 1_000_009), file(5_000, 5_099, "merged")
-    assert looks_of(lambda: files.with_added([new])) < 100
+    assert looks_of(lambda: files.changed((), [new])) < 100
     assert looks_of(lambda: files.changed(many[500:510], [merged])) < 12_000
     assert looks_of(lambda: files.before(999_985)) < 1_000
     assert looks_of(lambda: files.cluster(500_000)) < 50

@@ -34,3 +34,8 @@ class Following:
 
 def following(writer: Writer, **options: int) -> Following:
     return Following(os.path.dirname(writer.path), **options)
+
+
+def version_of(lake: Lake, number: TopicNumber) -> int:
+    """Delta version that is followed; -1: there is no table."""
+    return lake._view(number).version

@@ -9,10 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from admin_api.metastore import thrift
-from admin_api.metastore.thrift import STRING, decode_call, field, record, text
+from admin_api.metastore.thrift import STRING, Call, Calls, field, record, text
 from tests.support.patience import IDLE_S
 
 _ANSWERS = {1: "asks", 2: "gives", 3: "refuses"}
+
+
+def decode_call(received: bytes | bytearray) -> Call | None:
+    """The first call in what was received; None if it is not there as a whole.
+
+    Raises NotThrift.
+    """
+    calls = Calls()
+    calls.feed(received)
+    return calls.next()
 
 
 def asked(name: str, *arguments: str | bytes, number: int = 1) -> bytes:

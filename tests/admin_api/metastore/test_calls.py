@@ -10,10 +10,10 @@ import pytest
 from admin_api.metastore import calls, thrift
 from admin_api.metastore.calls import READ_ONLY, answer
 from admin_api.metastore.content import Content
-from admin_api.metastore.thrift import LIST, STRING, STRUCT, decode_call, field, record
+from admin_api.metastore.thrift import LIST, STRING, STRUCT, field, record
 from tests.support.clock import ManualClock
 from tests.support.laked import id_of, make_table
-from tests.support.metastore import asked, taken_apart
+from tests.support.metastore import asked, decode_call, taken_apart
 
 Ask = Callable[..., tuple[str, Mapping[int, Any]]]
 

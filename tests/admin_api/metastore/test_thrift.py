@@ -25,13 +25,13 @@ from admin_api.metastore.thrift import (
     Call,
     Calls,
     NotThrift,
-    decode_call,
     field,
     many,
     pairs,
     record,
     text,
 )
+from tests.support.metastore import decode_call
 
 
 def call(body: bytes, name: str = "get_table", number: int = 7, kind: int = 1) -> bytes:

@@ -22,7 +22,7 @@ from lakehouse.files import chunks, large_groups
 from lakehouse.files.reader import Found, TableReader
 from lakehouse.log.delta_log import Snapshot, load
 from tests.support.batches import Record, read_batch
-from tests.support.lake_following import TOPIC, following
+from tests.support.lake_following import TOPIC, following, version_of
 from tests.support.patience import IDLE_S, Patience
 from tests.support.placed import Row, table_of
 from tests.support.tables import FIRST_MS, Writer, headers, rows, value
@@ -67,7 +67,7 @@ async def all_of(lake: Lake, offset: int = 0, **options: int) -> list[Record]:
 
 
 async def until(lake: Lake, version: int) -> None:
-    while lake.table_version(TOPIC.number) < version:
+    while version_of(lake, TOPIC.number) < version:
         await asyncio.sleep(0.005)
 
 
@@ -263,9 +263,9 @@ def test_a_file_vacuumed_under_a_reader_is_found_elsewhere(writer: Writer) -> No
             table = deltalake.DeltaTable(writer.path)
             table.optimize.compact()
             table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-            assert lake.table_version(TOPIC.number) == 3
+            assert version_of(lake, TOPIC.number) == 3
             assert [r.offset for r in await all_of(lake)] == list(range(300))
-            assert lake.table_version(TOPIC.number) > 3
+            assert version_of(lake, TOPIC.number) > 3
 
     asyncio.run(check())
 

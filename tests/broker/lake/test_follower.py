@@ -20,6 +20,7 @@ from lakehouse.location import table_path
 from lakehouse.log.commit import create_table, remove_files, repair, set_aside
 from lakehouse.log.delta_log import entry_path, load
 from lakehouse.watching.log_watch import LogWatch
+from tests.support.lake_following import version_of
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.tables import TOPIC_ID, Writer
 from tests.support.warehouses import Further
@@ -453,7 +454,7 @@ def test_a_link_in_a_tables_place_is_told_and_stops_no_start(tmp_path: Path) -> 
         assert lake.verified_ends(topic.number) == {}
         path.unlink()
         away.rename(path)
-        wait_until(lambda: lake.table_version(topic.number) == 0)
+        wait_until(lambda: version_of(lake, topic.number) == 0)
         assert lake.unreadable(topic.number) is None
     finally:
         lake.close()

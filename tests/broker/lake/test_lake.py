@@ -17,6 +17,7 @@ from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
 from lakehouse.location import table_path
 from lakehouse.log.delta_log import entry_path
+from tests.support.lake_following import version_of
 from tests.support.patience import wait_until
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -54,7 +55,7 @@ def test_what_stands_in_the_table_is_told_by_partition(
     writer.add(1, 5, 25)
     table_of(lake).poll()
     assert [lake.table_end(NUMBER, p) for p in (0, 1, 2)] == [10, 25, 0]
-    assert lake.table_version(NUMBER) == 2
+    assert version_of(lake, NUMBER) == 2
     (file,) = lake.files(NUMBER, 1)
     assert (file.first_offset, file.last_offset) == (5, 24)
     size = os.path.getsize(Path(writer.path, file.relative_path))
@@ -72,7 +73,7 @@ def test_of_a_topic_that_is_not_followed_there_is_nothing(lake: Lake) -> None:
 
     nobody = TopicNumber(8)
     asyncio.run(story(nobody))
-    assert (lake.table_end(nobody, 0), lake.table_version(nobody)) == (0, -1)
+    assert (lake.table_end(nobody, 0), version_of(lake, nobody)) == (0, -1)
     assert (lake.verified_ends(nobody), lake.lacking(nobody)) == ({}, {})
 
 

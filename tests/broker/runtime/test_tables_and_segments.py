@@ -15,6 +15,7 @@ from broker.protocol.messages.list_offsets import (
 from broker.records.batch import read_header
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch, read_batch
+from tests.support.lake_following import version_of
 from tests.support.rig import (
     batches_in,
     call,
@@ -113,9 +114,9 @@ def test_rows_that_their_owner_deleted_are_gaps(tmp_path: Path) -> None:
             await compact(broker, lake, partition, 1)
             await release(broker, lake)
             table = deltalake.DeltaTable(str(tmp_path / "tables" / "t"))
-            version = lake.table_version(partition.number)
+            version = version_of(lake, partition.number)
             table.delete("offset >= 90 or (offset >= 20 and offset < 40)")
-            while lake.table_version(partition.number) == version:
+            while version_of(lake, partition.number) == version:
                 await asyncio.sleep(0.01)
             found = await consume(broker, 100)
             assert [r.offset for r in found] == [*range(20), *range(40, 90)]
@@ -150,9 +151,9 @@ def test_the_greatest_timestamp_is_that_of_what_a_compaction_left(
             assert await greatest(broker) == (0, 100)
             table = deltalake.DeltaTable(str(tmp_path / "tables" / "t"))
             for gone, left in (("0", (1, 100)), ("1, 2", (4, 60)), ("4", (5, 50))):
-                version = lake.table_version(partition.number)
+                version = version_of(lake, partition.number)
                 table.delete(f"offset in ({gone})")
-                while lake.table_version(partition.number) == version:
+                while version_of(lake, partition.number) == version:
                     await asyncio.sleep(0.01)
                 assert await greatest(broker) == left
             await produce_one(broker, "t", make_batch([Record(timestamp=T + 50)]))

@@ -49,7 +49,7 @@ class Table:
 
     def add(self, size: int) -> None:
         file = data_file(self.end, self.end + 10, size=size)
-        self.files = self.files.with_added([file])
+        self.files = self.files.changed((), [file])
         self.end += 10
         self.added += size
 

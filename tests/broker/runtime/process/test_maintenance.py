@@ -38,6 +38,7 @@ from tests.support.batches import read_batch
 from tests.support.clock import ManualClock
 from tests.support.coordinating import House, housed, story
 from tests.support.damage import tear_batch
+from tests.support.lake_following import version_of
 from tests.support.patience import STUCK_S
 from tests.support.rig import (
     Unread,
@@ -250,7 +251,7 @@ def test_a_cache_is_served_until_an_owner_changes_rows(tmp_path: Path) -> None:
         number = node.broker.partitions.named("orders", 0).number
         table = deltalake.DeltaTable(str(node.directory.tables / "orders"))
         lake = cast("Lake", node.broker.lake)
-        await until(lambda: lake.table_version(number) == table.version())
+        await until(lambda: version_of(lake, number) == table.version())
         maintenance = node.maintenance
         await maintenance.release()
 
