@@ -147,9 +147,7 @@ class Receiver:
         return key
 
     def coming_key(self) -> int | None:
-        """As ``next_key``, also of a large frame that takes its bytes from the budget
-        yet.
-        """
+        """As ``next_key``, also of a large frame that took no bytes of the budget."""
         key = self.next_key()
         is_to_begin = self._wanted() > READ_BYTES and not self._reserved
         if key is None and is_to_begin and self._view is not None:
@@ -187,14 +185,16 @@ class Receiver:
     def rest(self, *, begin: bool = True) -> bool:
         """Leave the arena to others. False: wait for the budget, then ask again.
 
-        Without ``begin`` no large frame takes its bytes now.
+        Without ``begin`` no large frame takes its bytes now, nor keeps others from it.
         """
         if self._view is None:
             return True
         if self._position == self._end:
             self._forget()
             return True
-        if begin and not self._reserve():
+        if not begin:
+            self._budget.step_back(self)
+        elif not self._reserve():
             self._stash()
             return False
         wanted = self._wanted()

@@ -267,8 +267,8 @@ def test_a_large_frame_is_not_passed_over_for_ever() -> None:
         assert receiver.rest()
 
 
-def test_a_lost_connection_holds_up_nobody() -> None:
-    peers = Peers(2, bytes_max=1_000_000)
+def put_first(peers: Peers) -> Receiver:
+    """One whose large frame was refused so often that nobody else may take bytes."""
     peers.feed(0, framed([body(300_000)])[:100])
     large = peers.receivers[1]
     large.buffer()[:100] = framed([body(900_000)])[:100]
@@ -277,8 +277,39 @@ def test_a_lost_connection_holds_up_nobody() -> None:
     for _ in range(REFUSALS_MAX):
         assert not large.rest()
     assert not peers.budget.try_take(1)
-    large.close()
+    return large
+
+
+def test_a_lost_connection_holds_up_nobody() -> None:
+    peers = Peers(2, bytes_max=1_000_000)
+    put_first(peers).close()
     assert peers.budget.try_take(1)
+
+
+def test_who_is_first_and_may_not_begin_holds_up_nobody() -> None:
+    """A request before it is open, or its peer reads no answers. Later it is first."""
+    peers = Peers(2, bytes_max=1_000_000)
+    large = put_first(peers)
+    assert large.rest(begin=False)
+    assert peers.budget.try_take(1)
+    assert not large.rest()
+    assert not peers.budget.try_take(1)
+
+
+def test_a_large_frame_says_its_key_before_it_takes_bytes_and_when_it_is_whole() -> (
+    None
+):
+    peers, frame = Peers(1), framed([b"\0\x07" + body(100_000)])
+    (receiver,) = peers.receivers
+    for come, key in ((5, None), (6, 7), (100, 7)):
+        buffer = receiver.buffer()
+        begun = come - receiver.share[1]
+        buffer[:begun] = frame[come - begun : come]
+        receiver.received(begun)
+        assert (receiver.coming_key(), receiver.next_key()) == (key, None)
+        assert receiver.rest(begin=False)
+    assert receiver.rest()
+    assert receiver.coming_key() is None  # it comes now, and shows when it is whole
 
 
 def test_a_length_that_no_request_has_takes_nothing_while_it_waits_for_its_turn() -> (
