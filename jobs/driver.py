@@ -126,6 +126,8 @@ class Driver:
         )  # fmt: skip
         self.compactor.counters.restarts = self._restarts
         self._status = StatusFile(settings.data_dir, self.compactor.status)
+        # before the first look for holds: who holds a table and then finds no status
+        # knows that it will be seen; and behind Spark's start, which nobody waits for
         self._status.start()
         return self
 

@@ -75,11 +75,13 @@ def hold(
 
 
 def _wait_until_seen(data_dir: Path, topic: str, until_ms: int) -> None:
-    """Until the compactor says that it stands back, or there is none."""
+    """Until the compactor says that it stands back, or there is none. One that starts
+    says so before it looks for the first time, and goes on saying it for a moment while
+    a round may be under way that saw no hold."""
     deadline = time.monotonic() + SEEN_WITHIN_S
     while True:
         status = read(data_dir, CompactorStatus, time.time())
-        if status is None or status.state in ("starting", "stopped"):
+        if status is None or status.state == "stopped":
             return
         if status.holds.get(topic, 0) >= until_ms:
             return

@@ -1,6 +1,7 @@
 """A table is held while a statement runs, once the compactor has said that it is."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +10,10 @@ import pytest
 
 from jobs.extent import Extents, NotInTime
 from jobs.owners import statement
-from jobs.owners.statement import held, run_statement
+from jobs.owners.statement import POLL_S, held, run_statement
 from tests.jobs.world import World
 from tests.support.patience import wait_until
-from tests.support.saying import say
+from tests.support.saying import say, say_as
 from tests.support.tables import Writer
 
 HOUR_MS = 3_600_000
@@ -62,15 +63,35 @@ def test_nothing_runs_before_the_compactor_stands_back(
     assert until(extents) is None
 
 
+@pytest.mark.parametrize("state", ["running", "starting"])
 def test_a_compactor_that_does_not_answer_is_told(
-    world: World, extents: Extents, monkeypatch: pytest.MonkeyPatch
+    world: World, extents: Extents, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    say(world.data_dir, state="running")
+    """Its first round may be under way, whatever it said before."""
+    say(world.data_dir, state=state)
     monkeypatch.setattr(statement, "SEEN_WITHIN_S", 0.0)
     inside = held(extents, world.data_dir, "t", HOUR_MS)
     with pytest.raises(NotInTime, match="did not stand back"), inside:
         pytest.fail("it was not seen")
     assert until(extents) is None
+
+
+def test_a_compactor_that_starts_is_waited_for_until_it_has_looked_once(
+    world: World, extents: Extents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compactor, waits = world.compactor(), list[float]()
+    world.clock.wall_ms = int(time.time() * 1000)  # holds of another time are none
+
+    def wait(seconds: float) -> None:
+        assert not waits, "it has looked, and is waited for all the same"
+        waits.append(seconds)
+        compactor.step()
+        say_as(world.data_dir, compactor.status())
+
+    say_as(world.data_dir, compactor.status())
+    monkeypatch.setattr("jobs.owners.statement.time.sleep", wait)
+    with held(extents, world.data_dir, "t", HOUR_MS):
+        assert waits == [POLL_S]
 
 
 def test_an_owners_own_hold_goes_on(world: World, extents: Extents) -> None:
