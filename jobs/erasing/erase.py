@@ -238,8 +238,9 @@ def _hold_alone(extents: Extents, data_dir: Path, topic: str, timeout_s: float) 
     commits to it, writes files for it or reads its own to write them anew. Raises
     NotErased and NotInTime, and it is held all the same."""
     hold(extents, data_dir, topic, HOLD_MS, HOLDER)
-    _check_none_hangs(data_dir)
+    _check_none_hangs(data_dir)  # now: one that goes on may have seen no hold
     _wait_for_rewrite(data_dir, topic, timeout_s)
+    _check_none_hangs(data_dir)
 
 
 def _check_none_hangs(data_dir: Path) -> None:
@@ -264,7 +265,7 @@ def _check_none_hangs(data_dir: Path) -> None:
 
 def _wait_for_rewrite(data_dir: Path, topic: str, timeout_s: float) -> None:
     """Until no merge or clean reads the table any more: none begins while it is held,
-    and what was under way comes to nothing."""
+    and what was under way comes to nothing. Or until the compactor says nothing."""
     deadline = time.monotonic() + timeout_s
     while True:
         status = read_status(data_dir, CompactorStatus, time.time())

@@ -3,22 +3,25 @@
 import fcntl
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import deltalake
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog import holds, renewals, requests
-from broker.status.file import path_of
+from broker.status.file import STALE_S, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
 from jobs.erasing import erase as erasing
@@ -312,39 +315,97 @@ def test_a_merge_that_does_not_end_once_the_log_is_gone_proves_nothing(
     assert len(rows(scene)) == 1
 
 
-def say_long_ago(scene: Scene, changed_s: float, **what: Any) -> None:
-    say_as(scene.world.data_dir, CompactorStatus(pid=1, **what))
+ASLEEP: Final = sys.executable, "-c", "import time; time.sleep(600)"
+
+
+@pytest.fixture
+def theirs() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that was started as a compactor is, and says nothing itself."""
+    with subprocess.Popen([*ASLEEP, "-m", "broker.cli", "compactor"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes began before whatever a test says that they said."""
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
+
+
+def say_long_ago(scene: Scene, changed_s: float, pid: int, **what: Any) -> None:
+    say_as(scene.world.data_dir, CompactorStatus(pid=pid, **what))
     path = path_of(scene.world.data_dir, CompactorStatus)
     os.utime(path, (changed_s, changed_s))
 
 
-@pytest.mark.usefixtures("broker")
+@pytest.mark.usefixtures("broker", "long_there")
+def test_a_compactor_that_hangs_while_it_merges_once_the_log_is_gone_proves_nothing(
+    scene: Scene, theirs: subprocess.Popen[bytes]
+) -> None:
+    """It is waited for, and soon says nothing any more."""
+    begun = Begun(scene)
+
+    def hang() -> None:
+        begun.write()
+        said_s = time.time() - STALE_S + 1.5
+        holds_all = {"people": 1 << 62}
+        say_long_ago(
+            scene, said_s, theirs.pid,
+            state="running", holds=holds_all, rewriting="people",
+        )  # fmt: skip
+
+    with once_the_log_is_gone(hang):
+        done = run(scene.world.data_dir, ASKED, 3 * STALE_S)
+    assert done.proven == ()
+    _, why = done.left
+    assert f"process {theirs.pid}" in why
+    assert begun.there == [begun.theirs, begun.half, begun.other]
+
+
+@pytest.mark.usefixtures("broker", "long_there")
 def test_a_compactor_that_hangs_once_the_log_is_gone_proves_nothing(
-    scene: Scene,
+    scene: Scene, theirs: subprocess.Popen[bytes]
 ) -> None:
     """One that was stopped, say: it goes on when it is let to."""
     begun, ago_s = Begun(scene), time.time() - 60
 
     def hang() -> None:
         begun.write()
-        say_long_ago(scene, ago_s, state="running")
+        say_long_ago(scene, ago_s, theirs.pid, state="running")
 
     with once_the_log_is_gone(hang):
         done = run(scene.world.data_dir, ASKED, 30)
     assert done.proven == ()
     _, why = done.left
-    assert "process 1" in why
+    assert f"process {theirs.pid}" in why
     assert begun.there == [begun.theirs, begun.half, begun.other]
 
 
-@pytest.mark.usefixtures("broker")
-def test_nothing_is_erased_beside_a_compactor_that_hangs(scene: Scene) -> None:
-    say_long_ago(scene, time.time() - 60, state="running")
+@pytest.mark.usefixtures("broker", "long_there")
+def test_nothing_is_erased_beside_a_compactor_that_hangs(
+    scene: Scene, theirs: subprocess.Popen[bytes]
+) -> None:
+    say_long_ago(scene, time.time() - 60, theirs.pid, state="running")
     before = scene.files()
-    with pytest.raises(NotErased, match=r"process 1\).* ask again"):
+    with pytest.raises(NotErased, match=rf"process {theirs.pid}\).* ask again"):
         run(scene.world.data_dir, ASKED, 30)
     assert scene.files() == before
     assert not is_held(scene)
+
+
+@pytest.mark.usefixtures("broker", "long_there")
+def test_a_compactor_that_hung_and_goes_on_now_may_have_seen_no_hold(
+    scene: Scene, theirs: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go_on(*asked: Any) -> None:
+        say_as(scene.world.data_dir, CompactorStatus(
+            pid=theirs.pid, state="running", holds={"people": 1 << 62},
+        ))  # fmt: skip
+
+    say_long_ago(scene, time.time() - 60, theirs.pid, state="running")
+    monkeypatch.setattr(erasing, "_wait_for_rewrite", go_on)
+    with pytest.raises(NotErased, match="ask again"):
+        run(scene.world.data_dir, ASKED, 30)
 
 
 @pytest.mark.usefixtures("broker")
@@ -352,10 +413,10 @@ def test_nothing_is_erased_beside_a_compactor_that_hangs(scene: Scene) -> None:
     ("state", "changed_s"), [("running", 1), ("stopped", time.time() - 60)]
 )
 def test_a_compactor_that_has_ended_is_in_nobodys_way(
-    scene: Scene, state: str, changed_s: float
+    scene: Scene, theirs: subprocess.Popen[bytes], state: str, changed_s: float
 ) -> None:
     """Its number may be another process's by now, which began later than it said so."""
-    say_long_ago(scene, changed_s, state=state)
+    say_long_ago(scene, changed_s, theirs.pid, state=state)
     assert list(run(scene.world.data_dir, ASKED, 30).left) == []
 
 
