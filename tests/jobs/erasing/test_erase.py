@@ -38,6 +38,7 @@ from lakehouse.log.delta_log import load
 from tests.jobs.erasing.scene import PERSON, SECRET, Scene, watched
 from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
+from tests.support.patience import wait_until
 from tests.support.saying import say_as
 from tests.support.traces import traces
 
@@ -406,6 +407,18 @@ def test_a_compactor_that_hung_and_goes_on_now_may_have_seen_no_hold(
     monkeypatch.setattr(erasing, "_wait_for_rewrite", go_on)
     with pytest.raises(NotErased, match="ask again"):
         run(scene.world.data_dir, ASKED, 30)
+
+
+@pytest.mark.usefixtures("broker", "long_there")
+def test_a_compactor_that_was_killed_has_ended_before_anybody_has_heard_of_it(
+    scene: Scene, theirs: subprocess.Popen[bytes]
+) -> None:
+    """Who started it may be stopped, or be a container's first process."""
+    theirs.kill()
+    process = psutil.Process(theirs.pid)
+    wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+    say_long_ago(scene, time.time() - 60, theirs.pid, state="running")
+    assert list(run(scene.world.data_dir, ASKED, 30).left) == []
 
 
 @pytest.mark.usefixtures("broker")
