@@ -410,6 +410,33 @@ def test_a_compactor_that_hung_and_goes_on_now_may_have_seen_no_hold(
 
 
 @pytest.mark.usefixtures("broker", "long_there")
+@pytest.mark.parametrize(
+    ("words", "hangs"),
+    [
+        (["/usr/bin/lakelog", "compactor", "--data-dir", "/data"], True),
+        (["-mbroker.cli", "compactor"], True),
+        (["-m", "broker.cli", "broker"], False),
+        (["/usr/bin/lakelog", "up"], False),
+        (["compactor"], False),
+    ],
+)
+def test_only_a_compactor_is_taken_for_one_that_hangs(
+    scene: Scene, words: list[str], *, hangs: bool
+) -> None:
+    """Its number is another program's where it ran in another container."""
+    with subprocess.Popen([*ASLEEP, *words]) as process:
+        say_long_ago(scene, time.time() - 60, process.pid, state="running")
+        try:
+            if hangs:
+                with pytest.raises(NotErased, match=f"process {process.pid}"):
+                    run(scene.world.data_dir, ASKED, 30)
+            else:
+                assert list(run(scene.world.data_dir, ASKED, 30).left) == []
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("broker", "long_there")
 def test_a_compactor_that_was_killed_has_ended_before_anybody_has_heard_of_it(
     scene: Scene, theirs: subprocess.Popen[bytes]
 ) -> None:
