@@ -712,7 +712,7 @@ def test_a_refusal_that_is_not_its_owners_doing_is_told_in_its_own_words(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = scene.files()
-    monkeypatch.setattr(in_flight, "AHEAD_MS", 1)  # what is written is old at once
+    monkeypatch.setattr(in_flight, "AHEAD_MS", 0)  # what is written is old at once
     with pytest.raises(NotErased, match=r"waited so long for its commit.*; ask again"):
         run(scene.world.data_dir, ASKED, 30)
     assert scene.files() == before

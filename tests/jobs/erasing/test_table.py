@@ -457,7 +457,7 @@ def test_what_was_written_for_a_commit_that_is_refused_is_deleted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = scene.files()
-    monkeypatch.setattr(in_flight, "AHEAD_MS", 1)
+    monkeypatch.setattr(in_flight, "AHEAD_MS", 0)
     with pytest.raises(CommitRefused, match="waited so long for its commit"):
         scene.erase()
     assert scene.files() == before
