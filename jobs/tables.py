@@ -4,7 +4,8 @@ The problem: where a table ends decides what is compacted next, and only its own
 say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
 it is thrown away and read again whenever something is odd. Tables at rest are not asked
 in each step (`lakehouse.watching`). A topic without a table gets one; a torn last
-entry or a damaged checkpoint, left by a power cut, is put aside.
+entry or a damaged checkpoint, left by a power cut, is put aside, and an empty entry is
+filled in.
 """
 
 import os
@@ -17,9 +18,10 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse import further
-from lakehouse.errors import TableMissing
+from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.location import table_path, table_place
 from lakehouse.log import delta_log
+from lakehouse.log.blank import fill_between
 from lakehouse.log.checkpoint import hint_mark
 from lakehouse.log.checkpoint_repair import (
     is_known,
@@ -208,7 +210,7 @@ class Tables:
             )
             table = self._load(topic, path)
         if table.snapshot.torn:  # behind which the library proves nothing
-            log.warning("a torn log entry is put aside", why=table.snapshot.torn)
+            log.warning("a torn log entry is repaired", why=table.snapshot.torn)
             repair(table.path)
             table = self._load(topic, table.path)
         if table.is_unproven:
@@ -287,7 +289,11 @@ class Tables:
                     return None
                 return self._load(topic, path)
         table.topic = topic  # it may have been altered
-        table.follow()
+        try:
+            table.follow()
+        except LogDamaged:
+            self.forget(topic.number)
+            return self._load(topic, path)
         return table
 
     def _lead_again(self, topic: Topic) -> bool:
@@ -299,7 +305,7 @@ class Tables:
         return True
 
     def _load(self, topic: Topic, path: str) -> Table:
-        snapshot = delta_log.load(path)
+        snapshot = _loaded(path, topic.id.hex())
         if snapshot.topic_id != topic.id.hex():
             raise TableMissing(f"{path} is the table of another topic")
         sweep(path)
@@ -313,3 +319,15 @@ class Tables:
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)
         return table
+
+
+def _loaded(path: str, topic_id: str) -> Snapshot:
+    """The state of a topic's table. An empty entry that its owner went on from is one
+    without actions, as his tools take it, and is filled in. Raises as `load`."""
+    try:
+        return delta_log.load(path)
+    except LogDamaged as error:
+        if not fill_between(path, topic_id):
+            raise
+        log.warning("an empty log entry is filled in", why=str(error))
+    return delta_log.load(path)

@@ -19,6 +19,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import count, takewhile
 from typing import Final
 
 import deltalake
@@ -38,6 +39,7 @@ from lakehouse.location import (
     table_path,
     table_place,
 )
+from lakehouse.log.blank import fill_last
 from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
     Snapshot,
@@ -46,7 +48,7 @@ from lakehouse.log.delta_log import (
     load,
 )
 from lakehouse.log.log_store import drop_checksums
-from lakehouse.log.torn import are_torn
+from lakehouse.log.torn import are_torn, is_blank
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
 from lakehouse.warehouse_names import name_of
@@ -315,8 +317,11 @@ def repair(path: str) -> str | None:
     sentence if there was one. The last goes first: there is no hole at any time.
 
     Such entries were never synced, so nothing relied on them: the segments behind them
-    are still there, and the next round commits their records again.
+    are still there, and the next round commits their records again. Readers may have
+    passed those that are empty, up to the first that is not: these keep their versions,
+    see `lakehouse.log.blank`. Nobody opens a table whose first entry is empty.
     """
+    snapshot: Snapshot | None = None
     try:
         snapshot = load(path)
         torn, version = snapshot.torn, snapshot.version + 1
@@ -326,9 +331,18 @@ def repair(path: str) -> str | None:
     # Looked at once more: what an owner made since is not torn.
     if torn is None or not gone or not are_torn(entry_path(path, n) for n in gone):
         return None
-    for one in reversed(gone):
+    kept = 0 if snapshot is None else _count_blank(path, version)
+    for one in reversed(gone[kept:]):
         _stash(path, one)
+    if snapshot is not None:
+        fill_last(snapshot, kept)
     return torn
+
+
+def _count_blank(path: str, version: int) -> int:
+    """How many empty entries stand in a row, from a version on."""
+    entries = (entry_path(path, one) for one in count(version))
+    return sum(1 for _ in takewhile(is_blank, entries))
 
 
 def _stash(path: str, version: int) -> None:

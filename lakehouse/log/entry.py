@@ -20,6 +20,7 @@ from lakehouse.log.provenance import (
     ENGINE,
     ERASE,
     MERGE,
+    REPAIR,
     RETENTION,
     provenance,
 )
@@ -186,6 +187,12 @@ def replacement_entry(
     ]
     actions += [{"add": _add(file, changes_data=changes)} for file in replaced.files]
     return _text(actions)
+
+
+def repair_entry(read_version: int, moment: Moment) -> bytes:
+    """The entry of a version that did nothing."""
+    info = _info(REPAIR, read_version, moment, is_blind_append=False)
+    return _text([{"commitInfo": info | provenance(REPAIR, {}, {})}])
 
 
 def _info(

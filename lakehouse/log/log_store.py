@@ -25,6 +25,7 @@ from typing import Final
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, write_anew
 from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path
+from lakehouse.log.torn import is_blank
 
 _PREFIX, _SUFFIX = ".entry-", ".tmp"
 """A name that readers of the log pass over: it does not begin with a version."""
@@ -47,8 +48,7 @@ def put_if_absent(
     and not known to be durable; CommitRefused when another process swept the file.
     """
     directory = os.path.join(path, LOG_DIRECTORY)
-    name = f"{_PREFIX}{version:020d}-{os.urandom(8).hex()}{_SUFFIX}"
-    written, entry = os.path.join(directory, name), entry_path(path, version)
+    written, entry = _name_beside(directory, version), entry_path(path, version)
     try:
         _write(written, text)
         on_written()
@@ -60,6 +60,29 @@ def put_if_absent(
             os.unlink(written)
     _sync_name(directory, entry)
     return True
+
+
+def put_for_blank(path: str, version: int, text: bytes) -> bool:
+    """Make it where an empty one stands, durably; False if none does. What is there is
+    never overwritten otherwise, and there is an entry at any time. Raises OSError."""
+    directory = os.path.join(path, LOG_DIRECTORY)
+    written, entry = _name_beside(directory, version), entry_path(path, version)
+    try:
+        _write(written, text)
+        if not is_blank(entry):
+            return False
+        _drop_noted(directory, version)  # of no bytes: no reader would take ours
+        os.replace(written, entry)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(written)
+    _sync_name(directory, entry)
+    return True
+
+
+def _name_beside(directory: str, version: int) -> str:
+    name = f"{_PREFIX}{version:020d}-{os.urandom(8).hex()}{_SUFFIX}"
+    return os.path.join(directory, name)
 
 
 def _write(path: str, text: bytes) -> None:
@@ -98,7 +121,11 @@ def drop_checksums(path: str, version: int) -> bool:
     """
     if os.path.lexists(entry_path(path, version)):
         return False
-    directory, gone = os.path.join(path, LOG_DIRECTORY), 0
+    return _drop_noted(os.path.join(path, LOG_DIRECTORY), version)
+
+
+def _drop_noted(directory: str, version: int) -> bool:
+    gone = 0
     of_entry, of_version = f"{version:020d}.json", f"{version:020d}.crc"
     for name in (of_version, f".{of_version}.crc", f".{of_entry}.crc"):
         with suppress(FileNotFoundError, IsADirectoryError):

@@ -39,6 +39,8 @@ ERASE: Final = "LAKELOG ERASE"
 """The same, and rows left because they are to be nowhere: `lakelog erase`."""
 DESCRIBE: Final = "LAKELOG DESCRIBE"
 """Nothing but what the table says of its topic changed."""
+REPAIR: Final = "LAKELOG REPAIR"
+"""Nothing at all: an owner's entry was empty, and readers may have passed it."""
 
 _SHOWN: Final = {
     RANGES: "ranges", LOG_START: "logStart", MERGED: "merged", CLEANED: "cleaned",

@@ -208,6 +208,29 @@ def test_a_torn_entry_is_held_against_no_checkpoint(
     assert library.opens(writer.path)
 
 
+def behind_empty(writer: Writer) -> None:
+    """Of two entries of an owner's a power cut emptied the first; he goes on."""
+    Path(entry_path(writer.path, 3)).write_bytes(b"")
+    Path(entry_path(writer.path, 4)).write_text('{"commitInfo":{"operation":"HIS"}}')
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_an_empty_entry_that_its_owner_went_on_from_is_a_version(
+    tmp_path: Path, *, is_followed: bool
+) -> None:
+    writer, tables = Writer(str(tmp_path)), Tables(str(tmp_path))
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    if is_followed:
+        tables.open(TOPIC)
+    behind_empty(writer)
+    assert tables.open(TOPIC).snapshot.version == 4
+    assert writer.add(0, 20, 30).version == 5
+    assert tables.ends([TOPIC]) == {(7, 0): 30}
+    assert deltalake.DeltaTable(writer.path).to_pyarrow_table().num_rows == 30
+    assert tables.unreadable == {}
+
+
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_behind_another_state_in_a_checkpoint_a_torn_entry_is_the_first_to_go(
     tmp_path: Path, is_proven: bool

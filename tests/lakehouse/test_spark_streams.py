@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.log.commit import remove_files
-from lakehouse.log.delta_log import load
-from lakehouse.tables import set_aside
+from lakehouse.log.delta_log import entry_path, load
+from lakehouse.tables import repair, set_aside
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -74,6 +74,23 @@ def test_without_these_options_spark_ends_a_stream_and_says_which(
     with pytest.raises(AssertionError, match="ignoreDeletes"):
         analyst.stream(writer.path, checkpoint)
     assert analyst.stream(writer.path, checkpoint, ignoreDeletes="true") == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_stream_that_passed_empty_entries_gets_all_that_comes_behind_them(
+    writer: Writer, analyst: SparkReader, tmp_path: Path, count: int
+) -> None:
+    """As a power cut leaves what an owner committed: it takes them for versions."""
+    checkpoint = str(tmp_path / "checkpoint")
+    writer.add(0, 0, 10)
+    assert len(analyst.stream(writer.path, checkpoint)) == 10
+    for version in range(2, 2 + count):
+        Path(entry_path(writer.path, version)).write_bytes(b"")
+    assert analyst.stream(writer.path, checkpoint) == []
+    assert repair(writer.path) is not None
+    for n in range(1, 4):
+        writer.add(0, n * 10, n * 10 + 10)
+    assert sorted(analyst.stream(writer.path, checkpoint)) == list(range(10, 40))
 
 
 def test_the_table_of_a_deleted_topic_is_read_where_it_waits(

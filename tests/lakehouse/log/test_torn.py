@@ -30,7 +30,7 @@ def test_torn_entries_behind_a_torn_one_are_none_either(writer: Writer) -> None:
     """An owner's tools sync none: a power cut may take all that he did last."""
     writer.add(0, 0, 10)
     followed = load(writer.path)
-    torn = tear(writer, b"", b'{"add":{"pa', b"")
+    torn = tear(writer, b'{"add":{"pa', b"", b'{"add":{"pa')
     assert follow(followed) == []
     assert "00000002.json is torn" in (followed.torn or "")
     assert load(writer.path).torn == followed.torn
@@ -57,7 +57,7 @@ def test_torn_entries_are_put_aside_the_last_first(
 ) -> None:
     """Who is killed meanwhile leaves no hole."""
     writer.add(0, 0, 10)
-    torn = tear(writer, b"", b"")
+    torn = tear(writer, b"{", b"")
     calls = SystemCalls(monkeypatch, torn[0].parent)
     repair(writer.path)
     assert calls.events == [
