@@ -39,7 +39,7 @@ from jobs.tables import Table, Tables
 from lakehouse.further import link_of
 from lakehouse.in_flight import AHEAD_MS
 from lakehouse.in_flight import DIRECTORY as BEGUN
-from lakehouse.location import name_below
+from lakehouse.location import Names
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import drop, leave_place, remove_files
 from lakehouse.warehouse_names import name_of
@@ -179,10 +179,11 @@ def delete_files(
         else:
             with suppress(FileNotFoundError):  # its owner's VACUUM was faster
                 os.unlink(os.path.join(table.path, path))
+    names = Names(table.path)
     snapshot.removed = {
         named: when
         for named, when in snapshot.removed.items()
-        if name_below(table.path, named) in kept
+        if names.below(named) in kept
     }
     left = {path: present[path] for path in kept - live - removed.keys()}
     sweep.keep(table.topic.number, left)

@@ -30,7 +30,7 @@ from jobs.rows import Failed, FileTask, Written, work
 from jobs.slices import Slice
 from jobs.tables import Table
 from lakehouse.errors import CommitRefused, RowsInTheWay
-from lakehouse.location import name_below
+from lakehouse.location import Names
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import load
 from lakehouse.new_file import NewFile, partition_directory
@@ -208,7 +208,7 @@ def delete_unnamed(root: str, paths: Collection[str]) -> None:
     except Exception:  # noqa: BLE001  (an owner may do anything to a table)
         return
     known = *snapshot.files, *snapshot.removed
-    named = {name_below(root, name) for name in known}
+    named = set(map(Names(root).below, known))
     for path in paths:
         if path not in named and snapshot.torn is None:
             with suppress(OSError):

@@ -69,28 +69,44 @@ def path_inside(root: str, path: str) -> str | None:
     return found if found.startswith(os.path.join(root, "")) else None
 
 
-def name_below(root: str, named: str) -> str:
-    """The path below the table at ``root`` of what its log names so, decoded. What is
-    named by another place is as it is named: a file of its own."""
-    found = name_by_place(root, named)
-    return unquote(named) if found is None else found
+class Names:
+    """What the log of the table at ``root`` names, for one look: what the directories
+    on the way are is asked once, and links may lead elsewhere at the next look."""
 
+    def __init__(self, root: str) -> None:
+        self._root, self._inside = root, os.path.join(root, "")
+        self._found: dict[str, str | None] = {}
+        """Directory -> its path below the table's; None: it is not in it."""
 
-def name_by_place(root: str, named: str) -> str | None:
-    """The same of what is named by where it lies, as an owner's clone names files, if
-    that is in the table; None: it is not, or it is named by that path already."""
-    begin = _BY_PLACE.match(named)
-    if begin is None:
+    def below(self, named: str) -> str:
+        """The path below the table of what its log names so, decoded. What is named by
+        another place is as it is named: a file of its own."""
+        found = self.by_place(named)
+        return unquote(named) if found is None else found
+
+    def by_place(self, named: str) -> str | None:
+        """The same of what is named by where it lies, as an owner's clone names files,
+        if that is in the table; None: it is not, or it is named by that path already.
+        """
+        begin = _BY_PLACE.match(named)
+        if begin is None:
+            return None
+        place = os.path.normpath(unquote(named[begin.end() :]))
+        if place.startswith(self._inside):
+            return place.removeprefix(self._inside)
+        directory, name = os.path.split(place)
+        if directory not in self._found:
+            self._found[directory] = self._through_links(directory)
+        above = self._found[directory]
+        return None if above is None else os.path.normpath(os.path.join(above, name))
+
+    def _through_links(self, directory: str) -> str | None:
+        """Links may lead to the table's directory."""
+        for above in (Path(directory), *Path(directory).parents):
+            with suppress(OSError):
+                if os.path.samefile(above, self._root):
+                    return os.path.relpath(directory, above)
         return None
-    place = os.path.normpath(unquote(named[begin.end() :]))
-    inside = os.path.join(root, "")
-    if place.startswith(inside):
-        return place.removeprefix(inside)
-    for above in Path(place).parents:  # links may lead to the table's directory
-        with suppress(OSError):
-            if os.path.samefile(above, root):
-                return os.path.relpath(place, above)
-    return None
 
 
 def warehouse_of(data_dir: Path) -> Path:

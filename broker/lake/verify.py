@@ -22,6 +22,7 @@ import structlog
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
 from lakehouse.ends import counted, ends_of
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing, TableUnreadable
+from lakehouse.location import Names
 from lakehouse.log.actions import Commit, DataFile, parse_commit
 from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
@@ -158,7 +159,8 @@ class Verifier:
 
     def _take(self, commit: Commit) -> None:
         """Verify one more entry. Files that left again since need not be there."""
-        adds = [file.of_table(self._path) for file in commit.adds]
+        names = Names(self._path)
+        adds = [file.of_table(names) for file in commit.adds]
         lacking = self._sync_data(adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))

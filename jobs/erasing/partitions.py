@@ -18,7 +18,7 @@ from typing import Final
 
 from jobs.erasing.log_files import said_in
 from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
-from lakehouse.location import name_below
+from lakehouse.location import Names
 from lakehouse.log.actions import NO_PARTITION
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 
@@ -54,11 +54,11 @@ def by_directory(path: str) -> int | None:
 
 def _in_log(root: str) -> dict[str, int]:
     """Path -> partition, of all files that entries and checkpoints name."""
-    found = dict[str, int]()
+    found, names = dict[str, int](), Names(root)
     for said in said_in(os.path.join(root, LOG_DIRECTORY)):
         if said.kind in _KINDS:
             with suppress(KeyError, TypeError, ValueError):  # an owner's odd action
                 value = dict(said.body["partitionValues"])["partition"]
-                path = name_below(root, said.body["path"])
+                path = names.below(said.body["path"])
                 found[path] = NO_PARTITION if value in (None, "") else int(value)
     return found

@@ -26,7 +26,7 @@ import numpy as np
 
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.files.roaring import Numbers, numbers_of
-from lakehouse.location import name_by_place, path_inside
+from lakehouse.location import Names, path_inside
 from lakehouse.log.actions import Vector
 from lakehouse.regular import open_file
 
@@ -91,7 +91,7 @@ def placed(root: str, vector: Vector | None) -> Vector | None:
 
 def _path(root: str, vector: Vector) -> str:
     if vector.storage == ABSOLUTE:
-        below = name_by_place(root, vector.place)
+        below = Names(root).by_place(vector.place)
         return below or "/" + unquote(vector.place).removeprefix("file:").lstrip("/")
     if vector.storage != RELATIVE:
         raise TableUnreadable(f"deletion vectors are stored as {vector.storage!r}")

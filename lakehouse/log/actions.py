@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.errors import LogDamaged
-from lakehouse.location import name_by_place
+from lakehouse.location import Names
 from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
@@ -99,9 +99,9 @@ class DataFile(NamedTuple):
         """Below the table's directory (the log has it percent-encoded)."""
         return unquote(self.path) if self.name is None else self.name
 
-    def of_table(self, root: str) -> "DataFile":
-        """The same as the log of the table at ``root`` means it."""
-        name = name_by_place(root, self.path)
+    def of_table(self, names: Names) -> "DataFile":
+        """The same as the log of the table with these names means it."""
+        name = names.by_place(self.path)
         return self if name is None else self._replace(name=name)
 
     @property

@@ -23,7 +23,7 @@ from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.intervals import FOR_EVER_MS, first_ms, interval_ms
-from lakehouse.location import name_below
+from lakehouse.location import Names
 from lakehouse.log.actions import (
     Commit,
     DataFile,
@@ -47,7 +47,6 @@ LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _LOAD_ATTEMPTS = 3
 _DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
-
 
 Mark = tuple[int, int, int]
 """Which file it is, when it was written (ns), how long it is: another entry of the same
@@ -137,9 +136,9 @@ class Snapshot:
     def left(self) -> dict[str, int]:
         """Path below the table's directory -> when the file left, by whatever name it
         did last."""
-        found: dict[str, int] = {}
+        found, names = dict[str, int](), Names(self.path)
         for named, when in self.removed.items():
-            path = name_below(self.path, named)
+            path = names.below(named)
             found[path] = max(when, found.get(path, when))
         return found
 
@@ -157,7 +156,8 @@ class Snapshot:
     def apply(self, commit: Commit) -> None:
         """Move on by one entry."""
         self.version = commit.version
-        come = {file.path: file.of_table(self.path) for file in commit.adds}
+        names = Names(self.path)
+        come = {file.path: file.of_table(names) for file in commit.adds}
         paths = commit.removes.keys() | come.keys()
         gone = [self.files.pop(path) for path in paths if path in self.files]
         if self.keeps_removed:

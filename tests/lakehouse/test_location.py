@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import LocationRefused
 from lakehouse.location import (
+    Names,
     directory_name,
-    name_below,
     path_inside,
     set_aside_of,
     set_aside_path,
@@ -116,7 +116,7 @@ def test_what_does_not_lie_in_the_table_has_no_path_in_it(
         ("file://{}/partition=0/a", "partition=0/a"),
         ("file://localhost{}/partition=0/a", "partition=0/a"),
         ("FILE:{}/x/../partition=0/a%2520%23", "partition=0/a%20#"),
-        ("{}/a", "a"),
+        ("{}/a", "a"), ("{}/.h/a", ".h/a"), ("{}/.h/x/../a", ".h/a"),
         ("file:{}2/a", None), ("file:{}/../a", None), ("file:{}", None),
         ("file://elsewhere{}/a", None), ("s3:{}/a", None), ("s3://b/a", None),
     ],
@@ -132,7 +132,7 @@ def test_a_name_in_a_log_is_one_below_the_table_whatever_way_leads_there(
     (tmp_path / "t of w").symlink_to(root)
     (tmp_path / "x").symlink_to(tmp_path)
     said = named.format(quote(str(tmp_path / place)))
-    assert name_below(str(root), said) == (unquote(said) if found is None else found)
+    assert Names(str(root)).below(said) == (unquote(said) if found is None else found)
 
 
 def test_a_partition_that_is_a_link_leads_nowhere_else(tmp_path: Path) -> None:
@@ -142,7 +142,31 @@ def test_a_partition_that_is_a_link_leads_nowhere_else(tmp_path: Path) -> None:
     (root / "partition=0").symlink_to(elsewhere)
     (tmp_path / "too").symlink_to("t")
     named = f"file:{tmp_path}/too/partition=0/a"
-    assert name_below(str(root), named) == "partition=0/a"
+    assert Names(str(root)).below(named) == "partition=0/a"
+
+
+def test_of_files_in_one_directory_its_way_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large table that is a clone it took seconds, file by file."""
+    root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    for one in (root, elsewhere):
+        one.mkdir()
+    (tmp_path / "too").symlink_to("t")
+    asked: list[object] = []
+    same, names = os.path.samefile, Names(str(root))
+
+    def samefile(one: str, other: str) -> bool:
+        asked.append(one)
+        return same(one, other)
+
+    monkeypatch.setattr(os.path, "samefile", samefile)
+    for way in (elsewhere, tmp_path / "too"):
+        found = [names.by_place(f"file:{way}/partition=0/{n}") for n in range(9)]
+        inside = [f"partition=0/{n}" for n in range(9)]
+        assert found == ([None] * 9 if way is elsewhere else inside)
+        assert len(set(asked)) == len(asked)
+        asked.clear()
 
 
 def test_the_tables_of_deleted_topics_of_a_name_are_no_others(tmp_path: Path) -> None:
