@@ -103,7 +103,7 @@ class Names:
     def _through_links(self, directory: str) -> str | None:
         """Links may lead to the table's directory."""
         for above in (Path(directory), *Path(directory).parents):
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # no path has such characters
                 if os.path.samefile(above, self._root):
                     return os.path.relpath(directory, above)
         return None

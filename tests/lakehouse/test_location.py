@@ -169,6 +169,15 @@ def test_of_files_in_one_directory_its_way_is_asked_once(
         asked.clear()
 
 
+@pytest.mark.parametrize(
+    "named",
+    ["file:/a%00b/c", "file:/a\0b/c", "file:/a/\ud800/c", "file:" + "/a" * 3000],
+)
+def test_what_no_path_has_is_in_no_table(tmp_path: Path, named: str) -> None:
+    """An owner's log may say anything, and must not end who reads it."""
+    assert Names(str(tmp_path)).by_place(named) is None
+
+
 def test_the_tables_of_deleted_topics_of_a_name_are_no_others(tmp_path: Path) -> None:
     for topic, topic_id in (("a", "ab"), ("b-a", "cd"), ("a-b", "ef"), ("A", "12")):
         os.mkdir(set_aside_path(tmp_path, topic, topic_id))
