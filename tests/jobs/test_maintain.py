@@ -253,12 +253,20 @@ def test_what_came_back_by_where_it_lies_stays(world: World, way: str) -> None:
     assert files_of(world, topic) == before
 
 
-def test_what_came_back_by_where_it_lies_goes_when_it_expires(world: World) -> None:
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_what_came_back_by_where_it_lies_goes_when_it_expires(
+    world: World, *, is_forgotten: bool
+) -> None:
+    """Whether or not the log still tells that it had left by another name before."""
     topic, compactor = world.topic("t"), world.compactor()
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
+    [before] = load(str(world.path(topic))).files
     clone_back(str(world.path(topic)))
     later(world, compactor)
+    if is_forgotten:
+        [table] = compactor._tables.present([topic])
+        del table.snapshot.removed[before]
     start_at(world, topic, 10)
     later(world, compactor)
     for ms, count in ((WEEK - 1, 1), (DELAY, 0)):

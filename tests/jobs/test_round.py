@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -94,8 +95,12 @@ def test_the_time_of_each_phase_is_counted(
     assert counted.rounds_commit_ms >= 20
 
 
-def test_what_failed_is_not_deleted_once_its_table_names_it(world: World) -> None:
-    """Its owner may have put a clone back, which names files by where they lie."""
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_what_failed_is_not_deleted_once_its_table_names_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_forgotten: bool
+) -> None:
+    """Its owner may have put a clone back, which names files by where they lie; that
+    they had left by other names the log tells for a time only."""
     topic, compactor = world.topic("t"), world.compactor()
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
@@ -103,5 +108,8 @@ def test_what_failed_is_not_deleted_once_its_table_names_it(world: World) -> Non
     [path] = load(str(root)).files
     clone_back(str(root))
     (root / f"{path}.other").write_bytes(b"")
+    if is_forgotten:
+        look = partial(load, keep_removed=False)
+        monkeypatch.setattr(module, "load", look)
     module.delete_unnamed(str(root), {path, f"{path}.other"})
     assert os.listdir(root / "partition=0") == [os.path.basename(path)]

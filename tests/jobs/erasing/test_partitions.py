@@ -78,3 +78,13 @@ def test_a_checkpoint_says_it_too(writer: Writer) -> None:
     )
     found = partitions_of(load(writer.path), ["xY/a.parquet", "partition=1/b.parquet"])
     assert found == {"xY/a.parquet": 5, "partition=1/b.parquet": 1}
+
+
+def test_the_log_may_name_a_file_by_where_it_lies(writer: Writer) -> None:
+    """As a clone does that its owner put back."""
+    table = load(writer.path)
+    add = said(f"file://{writer.path}/xY/of%20theirs.parquet", "7")
+    entry = Path(entry_path(writer.path, table.version + 1))
+    entry.write_text(json.dumps({"add": add}))
+    path = "xY/of theirs.parquet"
+    assert partitions_of(table, [path]) == {path: 7}

@@ -14,7 +14,7 @@ from lakehouse.errors import CommitRefused
 from lakehouse.log import library, proven_checkpoint
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.checkpoint import read_checkpoint
-from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from tests.support.bitmaps import delete_rows, inline
 from tests.support.tables import Writer
@@ -99,3 +99,13 @@ def test_one_that_tells_an_earlier_time_does_not_stay(
     with pytest.raises(CommitRefused, match=r"does not tell .*: when .* left"):
         make_checkpoint(followed, followed.version)
     assert load(writer.path).checkpoint == -1
+
+
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_by_another_name_it_is_the_same_file(
+    writer: Writer, *, is_turned: bool
+) -> None:
+    """A clone that its owner put back names it by where it lies."""
+    named = [(path(writer), NOW_MS), (f"file:{writer.path}/{path(writer)}", FIRST_MS)]
+    found = Snapshot(writer.path, removed=dict(named[::-1] if is_turned else named))
+    assert found.left == {path(writer): NOW_MS}
