@@ -378,7 +378,8 @@ def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
     except ValueError as error:
         sentence = f"{entry_path(snapshot.path, version)} is torn: {error}"
         behind = [v for v in entry_versions(snapshot.path) if v > version]
-        if not are_torn(entry_path(snapshot.path, later) for later in behind):
+        torn = are_torn(entry_path(snapshot.path, later) for later in behind)
+        if behind and not (version and torn):
             raise LogDamaged(sentence) from error
         snapshot.torn = sentence
         return None

@@ -5,7 +5,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.errors import LogDamaged
 from lakehouse.log.delta_log import Snapshot, entry_path, entry_versions, follow, load
 from lakehouse.tables import repair
 from tests.support.syscalls import SystemCalls
@@ -43,13 +43,17 @@ def test_torn_entries_behind_a_torn_one_are_none_either(writer: Writer) -> None:
     assert deltalake.DeltaTable(writer.path).to_pyarrow_table().num_rows == 20
 
 
-def test_torn_entries_alone_are_no_table(writer: Writer) -> None:
+@pytest.mark.parametrize("content", [b"", b"{"])
+def test_a_table_of_which_no_entry_is_whole_is_damaged_and_not_missing(
+    writer: Writer, content: bytes
+) -> None:
+    """None but the first is made before that is whole."""
     for version in range(2):
-        Path(entry_path(writer.path, version)).write_bytes(b"")
-    with pytest.raises(TableMissing, match="no whole log entry"):
-        load(writer.path)
-    assert repair(writer.path) is not None
-    assert entry_versions(writer.path) == []
+        Path(entry_path(writer.path, version)).write_bytes(content)
+    for look in (load, repair):
+        with pytest.raises(LogDamaged, match=r"00000000\.json is torn"):
+            look(writer.path)
+    assert entry_versions(writer.path) == [0, 1]
 
 
 def test_torn_entries_are_put_aside_the_last_first(
