@@ -353,8 +353,8 @@ def follow(snapshot: Snapshot) -> list[Commit]:
     """Apply the entries that came after the snapshot; they are returned in order.
 
     Nothing new costs one attempt to open a file. Raises LogDamaged when the next entry
-    cannot be understood, or is torn although a whole one follows it; the snapshot then
-    stands before it.
+    cannot be understood, or is torn although a whole one follows it, or it is the first
+    and any does; the snapshot then stands before it.
     """
     commits: list[Commit] = []
     while True:

@@ -3,7 +3,8 @@
 The problem: an owner's tools sync no entry, so a power cut may tear all those that he
 made last. The idea: who makes an entry has read those before it. So what stands behind
 one of which a part is there, and is torn too, was lost with it, while one whole entry
-there says that this one was whole once, and is damaged.
+there says that this one was whole once, and is damaged. And so does anything behind a
+first one: a table of which nothing is whole is not one that was never made.
 
 An empty one is another matter: Delta's readers take it for a version without actions,
 and read on, and commit behind it (`lakehouse.log.blank`). Nothing is empty but what

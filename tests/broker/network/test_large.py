@@ -26,7 +26,7 @@ from broker.runtime.process.long_work import FREED_A_TURN, LongWork, pieces
 from tests.support.beats import Beats, beat
 from tests.support.clock import ManualClock
 from tests.support.half_done import half_done
-from tests.support.serving import on_loop, serving, until
+from tests.support.serving import Serving, on_loop, serving, until
 from tests.support.timers import ManualTimers
 from tests.support.wire import Wire, frame_of
 
@@ -202,17 +202,25 @@ def test_who_hangs_up_while_a_large_request_is_read_asked_for_nothing() -> None:
     on_loop(story)
 
 
+async def large_with_beats_behind(server: Serving) -> tuple[Wire, int]:
+    """A client that sent a large request and ten thousand small ones, when no more of
+    them is read; and how long the large one is."""
+    wire = await Wire.open(server.address)
+    large = frame_of(request_of(NAMES), VERSION, 1)
+    wire.send(large, *[beat("at once", 2)] * 10_000)
+    [connection] = server.hub.connections
+    await until(lambda: connection.reading_paused)  # type: ignore[attr-defined]
+    return wire, len(large)
+
+
 def test_of_what_comes_behind_a_large_request_that_is_read_little_is_taken() -> None:
     async def story() -> None:
         beats = Beats()
         async with serving([metadata, beats.handler]) as server:
             async with many_others_at_work():
-                wire = await Wire.open(server.address)
-                large = frame_of(request_of(NAMES), VERSION, 1)
-                wire.send(large, *[beat("at once", 2)] * 10_000)
+                wire, large_bytes = await large_with_beats_behind(server)
                 [connection] = server.hub.connections
-                await until(lambda: connection.reading_paused)  # type: ignore[attr-defined]
-                more = connection.bytes_in - len(large)  # type: ignore[attr-defined]
+                more = connection.bytes_in - large_bytes  # type: ignore[attr-defined]
                 assert more <= 2 * READ_BYTES
                 assert beats.started == []
             assert (await wire.response(KEY, VERSION))[0] == 1
@@ -232,11 +240,7 @@ def test_what_comes_behind_a_large_request_without_an_answer_is_read_on() -> Non
         beats = Beats()
         async with serving([silent_metadata, beats.handler]) as server:
             async with many_others_at_work():
-                wire = await Wire.open(server.address)
-                large = frame_of(request_of(NAMES), VERSION, 1)
-                wire.send(large, *[beat("at once", 2)] * 10_000)
-                [connection] = server.hub.connections
-                await until(lambda: connection.reading_paused)  # type: ignore[attr-defined]
+                wire, _ = await large_with_beats_behind(server)
                 assert beats.started == []
             assert await wire.correlation_ids(10_000) == [2] * 10_000
 

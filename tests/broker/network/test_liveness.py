@@ -294,15 +294,21 @@ def test_a_large_request_takes_no_memory_from_others_while_it_waits_for_one_befo
     on_loop(story)
 
 
+def unsynced_produces() -> tuple[list["asyncio.Future[ProduceResponse]"], Any]:
+    """Those that were begun, to be answered by who asks; and what begins them."""
+    begun: list[asyncio.Future[ProduceResponse]] = []
+
+    @serves(ApiKey.PRODUCE, versions=(3, 13), pipelined=True)
+    def produce(_: ProduceRequest, __: Context) -> asyncio.Future[ProduceResponse]:
+        begun.append(asyncio.get_running_loop().create_future())
+        return begun[-1]
+
+    return begun, produce
+
+
 def test_a_large_produce_comes_while_one_before_it_is_being_written() -> None:
     async def story() -> None:
-        got: list[asyncio.Future[ProduceResponse]] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13), pipelined=True)
-        def produce(_: ProduceRequest, __: Context) -> asyncio.Future[ProduceResponse]:
-            got.append(asyncio.get_running_loop().create_future())
-            return got[-1]
-
+        got, produce = unsynced_produces()
         data = [TopicProduceData("t", partition_data=[large(4_000_000)])]
         frame = frame_of(ProduceRequest(topic_data=data), 9)
         async with serving([produce], inflight_bytes_max=8 << 20) as server:
@@ -320,12 +326,7 @@ def test_a_large_produce_takes_no_memory_from_other_requests_while_a_disk_hangs(
     None
 ):
     async def story() -> None:
-        open_ones: list[asyncio.Future[ProduceResponse]] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13), pipelined=True)
-        def produce(_: ProduceRequest, __: Context) -> asyncio.Future[ProduceResponse]:
-            open_ones.append(asyncio.get_running_loop().create_future())
-            return open_ones[-1]
+        open_ones, produce = unsynced_produces()
 
         @serves(ApiKey.METADATA, versions=(0, 13))
         def metadata(_: MetadataRequest, __: Context) -> MetadataResponse:

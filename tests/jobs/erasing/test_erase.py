@@ -339,6 +339,22 @@ def say_long_ago(scene: Scene, changed_s: float, pid: int, **what: Any) -> None:
     os.utime(path, (changed_s, changed_s))
 
 
+def check_nothing_is_proven(
+    scene: Scene,
+    begun: Begun,
+    theirs: subprocess.Popen[bytes],
+    hang: Callable[[], None],
+    timeout_s: float,
+) -> None:
+    """Where a compactor hangs once the log is gone: it is named, and nothing goes."""
+    with once_the_log_is_gone(hang):
+        done = run(scene.world.data_dir, ASKED, timeout_s)
+    assert done.proven == ()
+    _, why = done.left
+    assert f"process {theirs.pid}" in why
+    assert begun.there == [begun.theirs, begun.half, begun.other]
+
+
 @pytest.mark.usefixtures("broker", "long_there")
 def test_a_compactor_that_hangs_while_it_merges_once_the_log_is_gone_proves_nothing(
     scene: Scene, theirs: subprocess.Popen[bytes]
@@ -355,12 +371,7 @@ def test_a_compactor_that_hangs_while_it_merges_once_the_log_is_gone_proves_noth
             state="running", holds=holds_all, rewriting="people",
         )  # fmt: skip
 
-    with once_the_log_is_gone(hang):
-        done = run(scene.world.data_dir, ASKED, 3 * STALE_S)
-    assert done.proven == ()
-    _, why = done.left
-    assert f"process {theirs.pid}" in why
-    assert begun.there == [begun.theirs, begun.half, begun.other]
+    check_nothing_is_proven(scene, begun, theirs, hang, 3 * STALE_S)
 
 
 @pytest.mark.usefixtures("broker", "long_there")
@@ -374,12 +385,7 @@ def test_a_compactor_that_hangs_once_the_log_is_gone_proves_nothing(
         begun.write()
         say_long_ago(scene, ago_s, theirs.pid, state="running")
 
-    with once_the_log_is_gone(hang):
-        done = run(scene.world.data_dir, ASKED, 30)
-    assert done.proven == ()
-    _, why = done.left
-    assert f"process {theirs.pid}" in why
-    assert begun.there == [begun.theirs, begun.half, begun.other]
+    check_nothing_is_proven(scene, begun, theirs, hang, 30)
 
 
 @pytest.mark.usefixtures("broker", "long_there")
