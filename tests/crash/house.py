@@ -108,6 +108,10 @@ class House:
         status: dict[str, Any] = json.loads(path.read_text())
         return status
 
+    def status_s(self) -> float:
+        """When that was, in seconds since the epoch."""
+        return (self.data_dir / "run" / "broker.json").stat().st_mtime
+
     def lost(self) -> list[str]:
         """Those of its problems which say that offsets are gone."""
         return [one for one in self.problems() if any(how in one for how in LOSSES)]

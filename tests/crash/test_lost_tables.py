@@ -8,6 +8,7 @@ missing is told, and when the table is back all of both is there.
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def killed_at_rest(house: House, load: Load) -> None:
     wait_for(lambda: len(load.acknowledged) >= 2_000)
     load.finish()
     house.flush()
+    flushed_s = time.time()  # what the status said before that is of an empty log
+    wait_until(lambda: house.status_s() > flushed_s)
     wait_until(lambda: house.status()["wal"]["segments"] == 0)
     house.broker.kill()
 
