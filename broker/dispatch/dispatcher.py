@@ -41,7 +41,7 @@ _SMALL = 4096
 REPEATS_MAX = 64
 """Of a connection; each takes some 500 bytes."""
 
-PREFIX_LENGTHS_MAX = 4
+PREFIX_LENGTHS_MAX = 8
 """Each is tried with every request: a connection has one or two."""
 
 KEPT_BYTES_MAX = 1 << 10
@@ -190,7 +190,8 @@ class Session:
     """
 
     __slots__ = (
-        "_dispatcher", "_known", "_prefix_ends", "_repeats", "peer_host", "software",
+        "_dispatcher", "_known", "_prefix_ends", "_remembers", "_repeats", "peer_host",
+        "software",
     )  # fmt: skip
 
     def __init__(self, dispatcher: Dispatcher, peer_host: str) -> None:
@@ -198,6 +199,7 @@ class Session:
         self._known: dict[tuple[int, int], Known] = {}
         self._repeats: dict[bytes, tuple[Route, Repeat]] = {}
         self._prefix_ends: tuple[int, ...] = ()
+        self._remembers = True
         self.peer_host = peer_host
         self.software = Software()
 
@@ -240,22 +242,27 @@ class Session:
             if request is None:
                 reading = Reading(steps, route.handler_in_turns, known.context)
                 return route, correlation_id, reading
-        if route.repeat is not None and len(self._repeats) < REPEATS_MAX:
-            self._remember(
+        if self._remembers and route.repeat is not None:
+            self._remembers = self._remember(
                 route, route.repeat(frame, request, known.context, route.answer)
             )
         return route, correlation_id, route.handler(request, known.context)
 
-    def _remember(self, route: Route, repeat: Repeat | None) -> None:
-        """Start requests that begin like this one by it."""
-        if repeat is None or len(repeat.prefix) > KEPT_BYTES_MAX:
-            return
+    def _remember(self, route: Route, repeat: Repeat | None) -> bool:
+        """Start requests that begin like this one by it; whether there may be more. Who
+        says too much, or too many different things, is not asked again: that costs a
+        little with each request, and mostly came to nothing."""
+        if repeat is None:
+            return True
+        if len(repeat.prefix) > KEPT_BYTES_MAX:
+            return False
         end = HEAD.size + len(repeat.prefix)
         if end not in self._prefix_ends:
             if len(self._prefix_ends) == PREFIX_LENGTHS_MAX:
-                return
+                return False
             self._prefix_ends += (end,)
         self._repeats[repeat.prefix] = route, repeat
+        return len(self._repeats) < REPEATS_MAX
 
     def _is_newer(self, version: int) -> bool:
         return self._dispatcher.registry.find(ApiKey.API_VERSIONS, version) is None

@@ -1,12 +1,20 @@
 """A produce that begins like one before is answered as if it had been read whole."""
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.apis._produce_again import Repeat, repeat
 from broker.apis.produce import produce
-from broker.dispatch.dispatcher import KEPT_BYTES_MAX, Dispatcher, Session
+from broker.dispatch.dispatcher import (
+    KEPT_BYTES_MAX,
+    PREFIX_LENGTHS_MAX,
+    Dispatcher,
+    Session,
+)
 from broker.dispatch.registry import Registry
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_decoder
@@ -218,5 +226,54 @@ def test_nothing_is_kept_of_a_request_that_begins_with_much(tmp_path: Path) -> N
                 _, response = await answered(session, frame, 9, by_repeat=False)
                 (one,) = response.responses[0].partition_responses
                 assert (one.error_code, one.base_offset) == (0, number)
+
+    run(scenario)
+
+
+def test_who_begins_in_ever_more_ways_is_not_looked_at_for_ever(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def counted(frame: memoryview, *read: Any) -> Repeat | None:
+        asked.append(len(frame))
+        return repeat(frame, *read)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            served = replace(produce.__dict__["served"], repeat=counted)
+            session = Dispatcher(Registry([served]), broker).session("127.0.0.1")
+            for n in range(1, PREFIX_LENGTHS_MAX + 3):
+                await create(broker, "t" * n)
+            for turn in range(2):
+                for n in range(1, PREFIX_LENGTHS_MAX + 3):
+                    frame = frame_of(produce_request("t" * n, (0, batch_of(b"x"))), 9)
+                    again = turn == 1 and n <= PREFIX_LENGTHS_MAX
+                    _, response = await answered(session, frame, 9, by_repeat=again)
+                    (one,) = response.responses[0].partition_responses
+                    assert (one.error_code, one.base_offset) == (0, turn)
+        assert len(asked) == PREFIX_LENGTHS_MAX + 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_what_is_kept_of_a_large_request_costs_no_look_at_its_bytes(
+    tmp_path: Path, version: int
+) -> None:
+    """Comparing them took 200 ms; the bytes of a batch need be none of a batch's."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            session = session_of(broker)
+            batch = bytearray(64 << 20)
+            frame = frame_of(request_of(broker, "t", batch), version)
+            view = memoryview(bytearray(frame))[4:]
+            del frame, batch
+            known = session._read_header(view)
+            request = known.route.decode(view, known.body_position)
+            begun_s = time.thread_time()
+            kept = repeat(view, request, known.context, known.route.answer)
+            assert time.thread_time() - begun_s < 0.02
+            assert kept is not None
 
     run(scenario)
