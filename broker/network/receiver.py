@@ -198,12 +198,18 @@ class Receiver:
             self._stash()
             return False
         wanted = self._wanted()
-        room = len(self._block) - self._position if self._block is not None else 0
         if not self._reserved:  # nothing of the budget is held, so no block is
             self._stash()
-        elif wanted > room and not (self._block and not self._position):
+        elif self._block is None or (self._position and not self._fits(wanted)):
             self._move(min(wanted, STEP_BYTES))
         return True
+
+    def _fits(self, wanted: int) -> bool:
+        """Whether the rest of the block of a frame before is large enough, and the
+        block not more than what was taken of the budget stands for."""
+        assert self._block is not None
+        size = len(self._block)
+        return wanted <= size - self._position and size < 2 * wanted
 
     def close(self) -> None:
         """Give back what is held."""

@@ -221,9 +221,13 @@ def test_a_frame_is_not_received_over_even_if_its_connection_says_nothing_more()
 
 
 @pytest.mark.parametrize("length", [READ_BYTES + 1, 100_000, 300_000, 2_200_000])
-def test_a_claim_holds_at_most_twice_what_it_takes_of_the_budget(length: int) -> None:
+@pytest.mark.parametrize("before", [b"", framed([body(2_300_000)])])
+def test_a_claim_holds_at_most_twice_what_it_takes_of_the_budget(
+    length: int, before: bytes
+) -> None:
+    """Also behind a frame that had a larger block."""
     peers = Peers(1)
-    peers.feed(0, struct.pack(">i", length) + bytes(100))
+    peers.feed(0, before + struct.pack(">i", length) + bytes(100))
     block = peers.receivers[0]._block
     assert block is not None
     assert peers.budget.taken >= length
@@ -265,6 +269,20 @@ def test_a_large_frame_is_not_passed_over_for_ever() -> None:
     assert len(peers.feed(3, large[100:])) == 1
     for receiver in peers.receivers[:3]:
         assert receiver.rest()
+
+
+def test_who_was_passed_over_is_so_again_before_another_frame_is_first() -> None:
+    peers = Peers(2, bytes_max=1_000_000)
+    large = put_first(peers)
+    peers.feed(0, framed([body(300_000)])[100:])
+    assert large.rest()
+    assert len(peers.feed(1, framed([body(900_000)])[100:])) == 1
+    peers.feed(0, framed([body(300_000)])[:100])
+    large.buffer()[:100] = framed([body(900_000)])[:100]
+    large.received(100)
+    assert large.next_frame() is None
+    assert not large.rest()
+    assert peers.budget.try_take(1)
 
 
 def put_first(peers: Peers) -> Receiver:
