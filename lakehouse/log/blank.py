@@ -74,8 +74,10 @@ def _fill(table: Snapshot, *, is_last: bool = True) -> bool:
     before them, whatever its file says: just behind the one before it."""
     version = table.version + 1
     try:
-        made_ms = os.stat(entry_path(table.path, version)).st_mtime_ns // 1_000_000
+        made_ns = os.stat(entry_path(table.path, version)).st_mtime_ns
     except FileNotFoundError:
         return False
+    made_ms = made_ns // 1_000_000
     moment = moment_of(table, made_ms if is_last else 0)._replace(now_ms=made_ms)
-    return put_for_blank(table.path, version, repair_entry(table.version, moment))
+    entry = repair_entry(table.version, moment)
+    return put_for_blank(table.path, version, entry, made_ns)

@@ -62,13 +62,15 @@ def put_if_absent(
     return True
 
 
-def put_for_blank(path: str, version: int, text: bytes) -> bool:
+def put_for_blank(path: str, version: int, text: bytes, made_ns: int) -> bool:
     """Make it where an empty one stands, durably; False if none does. What is there is
-    never overwritten otherwise, and there is an entry at any time. Raises OSError."""
+    never overwritten otherwise, and there is an entry at any time. Its file is as old
+    as that was: Delta's readers take no version for older than the one before it, and
+    so would find none by time that was made until now. Raises OSError."""
     directory = os.path.join(path, LOG_DIRECTORY)
     written, entry = _name_beside(directory, version), entry_path(path, version)
     try:
-        _write(written, text)
+        _write(written, text, made_ns)
         if not is_blank(entry):
             return False
         _drop_noted(directory, version)  # of no bytes: no reader would take ours
@@ -85,9 +87,11 @@ def _name_beside(directory: str, version: int) -> str:
     return os.path.join(directory, name)
 
 
-def _write(path: str, text: bytes) -> None:
+def _write(path: str, text: bytes, made_ns: int | None = None) -> None:
     with open(path, "xb") as file:
         file.write(text)
+    if made_ns is not None:
+        os.utime(path, ns=(made_ns, made_ns))
     sync_file(path)
 
 

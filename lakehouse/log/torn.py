@@ -13,6 +13,7 @@ has no bytes, or white space alone; zeros are not.
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from lakehouse.errors import LogDamaged
@@ -42,10 +43,18 @@ def are_torn(entries: Iterable[str]) -> bool:
 def _is_whole(entry: str) -> bool:
     """Whether it is, whatever it says; what is no file is no torn entry either."""
     try:
-        with open_entry(entry) as file:
-            parse_commit(0, file.read())
+        status = os.stat(entry)
+        _parse(entry, status.st_ino, status.st_mtime_ns, status.st_size)
     except (FileNotFoundError, ValueError):
         return False
     except LogDamaged:
         return True
     return True
+
+
+@lru_cache(maxsize=16)
+def _parse(entry: str, *_mark: int) -> None:
+    """Once, if it is whole and as long as it is the same file: many actions take
+    seconds, and who follows the log asks each time that it looks."""
+    with open_entry(entry) as file:
+        parse_commit(0, file.read())

@@ -9,6 +9,7 @@ import deltalake
 import pytest
 
 from lakehouse.errors import LogDamaged
+from lakehouse.log import log_store
 from lakehouse.log.blank import fill_between
 from lakehouse.log.delta_log import entry_path, entry_versions, follow, load, read_entry
 from lakehouse.log.in_commit import ENABLED, FEATURE
@@ -112,6 +113,7 @@ def test_what_is_filled_in_last_is_made_when_its_file_was(writer: Writer) -> Non
     ask_for_moments(writer, 3500)
     leave(writer, read_entry(writer.path, 2), b"", b"")
     assert repair(writer.path) is not None
+    assert [os.stat(entry_path(writer.path, n)).st_mtime for n in (3, 4)] == [3, 4]
     assert [said(writer, n)["timestamp"] for n in (3, 4)] == [3000, 4000]
     assert [said(writer, n)[FEATURE] for n in (3, 4)] == [3501, 4000]
 
@@ -135,6 +137,41 @@ def test_what_is_filled_in_between_was_made_before_what_follows(
     leave(writer, read_entry(writer.path, 2), b"", b"", WHOLE)
     assert fill_between(writer.path, TOPIC_ID)
     assert [said(writer, n)[FEATURE] for n in (3, 4)] == [6, 7]
+    assert [said(writer, n)["timestamp"] for n in (3, 4)] == [3000, 4000]
+
+
+def test_a_version_of_a_time_is_the_same_when_one_before_it_is_filled_in(
+    writer: Writer,
+) -> None:
+    """Delta's readers go by the files' times, which they take to rise."""
+    leave(writer, b"")
+    deltalake.DeltaTable(writer.path).delete("offset < 3")
+    for version, day in ((0, 1), (1, 1), (2, 2), (3, 3)):
+        os.utime(entry_path(writer.path, version), (day * 86_400, day * 86_400))
+    table = deltalake.DeltaTable(writer.path)
+    table.load_as_version("1970-01-04T12:00:00Z")
+    assert table.version() == 3
+    assert fill_between(writer.path, TOPIC_ID)
+    assert filled(writer, 2)
+    for day, version in ((2, 1), (3, 2), (4, 3)):
+        table = deltalake.DeltaTable(writer.path)
+        table.load_as_version(f"1970-01-0{day}T12:00:00Z")
+        assert table.version() == version
+
+
+def test_what_its_owner_made_whole_meanwhile_is_not_replaced(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While ours is written and synced, which takes its time."""
+    (place,) = leave(writer, b"")
+
+    def sync(path: str) -> None:
+        place.write_bytes(WHOLE)
+
+    monkeypatch.setattr(log_store, "sync_file", sync)
+    assert repair(writer.path) is not None
+    assert read_entry(writer.path, 2) == WHOLE
+    assert not list(place.parent.glob(".entry-*"))
 
 
 @pytest.mark.parametrize(

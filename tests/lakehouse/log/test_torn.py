@@ -6,6 +6,8 @@ import deltalake
 import pytest
 
 from lakehouse.errors import LogDamaged
+from lakehouse.log import torn
+from lakehouse.log.actions import Commit, parse_commit
 from lakehouse.log.delta_log import Snapshot, entry_path, entry_versions, follow, load
 from lakehouse.tables import repair
 from tests.support.syscalls import SystemCalls
@@ -30,13 +32,13 @@ def test_torn_entries_behind_a_torn_one_are_none_either(writer: Writer) -> None:
     """An owner's tools sync none: a power cut may take all that he did last."""
     writer.add(0, 0, 10)
     followed = load(writer.path)
-    torn = tear(writer, b'{"add":{"pa', b"", b'{"add":{"pa')
+    left = tear(writer, b'{"add":{"pa', b"", b'{"add":{"pa')
     assert follow(followed) == []
     assert "00000002.json is torn" in (followed.torn or "")
     assert load(writer.path).torn == followed.torn
     assert repair(writer.path) == followed.torn
-    assert not any(one.exists() for one in torn)
-    assert all(Path(f"{one}.torn").exists() for one in torn)
+    assert not any(one.exists() for one in left)
+    assert all(Path(f"{one}.torn").exists() for one in left)
     assert load(writer.path).torn is None
     writer.add(0, 10, 20)
     assert load(writer.path).files.keys() > followed.files.keys()
@@ -61,12 +63,12 @@ def test_torn_entries_are_put_aside_the_last_first(
 ) -> None:
     """Who is killed meanwhile leaves no hole."""
     writer.add(0, 0, 10)
-    torn = tear(writer, b"{", b"")
-    calls = SystemCalls(monkeypatch, torn[0].parent)
+    left = tear(writer, b"{", b"")
+    calls = SystemCalls(monkeypatch, left[0].parent)
     repair(writer.path)
     assert calls.events == [
-        f"rename {torn[1].name} {torn[1].name}.torn", "sync directory .",
-        f"rename {torn[0].name} {torn[0].name}.torn", "sync directory .",
+        f"rename {left[1].name} {left[1].name}.torn", "sync directory .",
+        f"rename {left[0].name} {left[0].name}.torn", "sync directory .",
     ]  # fmt: skip
 
 
@@ -94,11 +96,41 @@ def test_a_whole_entry_behind_torn_ones_is_damage_and_nothing_goes(
     """Who made it had read them."""
     writer.add(0, 0, 10)
     followed = load(writer.path)
-    torn = tear(writer, *[b""] * at, whole or b"")
+    left = tear(writer, *[b""] * at, whole or b"")
     if whole is None:
-        torn[-1].unlink()
-        torn[-1].mkdir()
+        left[-1].unlink()
+        left[-1].mkdir()
     for look in (follow, lambda _: load(writer.path), lambda _: repair(writer.path)):
         with pytest.raises(LogDamaged, match=r"00000002\.json is torn"):
             look(followed)
-    assert all(one.exists() for one in torn)
+    assert all(one.exists() for one in left)
+
+
+def test_what_is_whole_behind_a_torn_one_is_read_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred thousand actions take seconds; torn again, it is looked at anew."""
+    parsed: list[int] = []
+
+    def counted(version: int, text: bytes) -> Commit:
+        parsed.append(len(text))
+        return parse_commit(version, text)
+
+    followed = load(writer.path)
+    _, whole = tear(writer, b'{"add":{"pa', b'{"commitInfo":{}}')
+    monkeypatch.setattr(torn, "parse_commit", counted)
+    for _ in range(3):
+        with pytest.raises(LogDamaged):
+            follow(followed)
+    assert parsed == [17]
+    whole.write_bytes(b'{"commitInf')
+    assert follow(followed) == []
+    assert parsed == [17, 11]
+
+
+def test_what_went_is_torn_and_what_is_no_file_is_neither_torn_nor_empty(
+    tmp_path: Path,
+) -> None:
+    assert torn.are_torn([str(tmp_path / "gone")])
+    assert not torn.are_torn([str(tmp_path)])
+    assert not torn.is_blank(str(tmp_path))
