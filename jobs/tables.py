@@ -32,6 +32,7 @@ from lakehouse.log.commit import create_table, repair
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.log.library import opens
 from lakehouse.log.log_store import sweep
+from lakehouse.log.replaced import why_replaced
 from lakehouse.tables import lead_again
 from lakehouse.warehouse_names import name_of
 from lakehouse.watching.log_looks import LogLooks
@@ -307,7 +308,8 @@ class Tables:
     def _load(self, topic: Topic, path: str) -> Table:
         snapshot = _loaded(path, topic.id.hex())
         if snapshot.topic_id != topic.id.hex():
-            raise TableMissing(f"{path} is the table of another topic")
+            why = why_replaced(snapshot, topic.id.hex())
+            raise TableMissing(why or f"{path} is the table of another topic")
         sweep(path)
         why = repair_checkpoint(snapshot)
         if why is not None:

@@ -48,6 +48,7 @@ from lakehouse.log.delta_log import (
     load,
 )
 from lakehouse.log.log_store import drop_checksums
+from lakehouse.log.replaced import why_replaced
 from lakehouse.log.torn import are_torn, is_blank
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
@@ -73,7 +74,7 @@ def create_table(
     one is made in the further warehouse that ``configs`` name.
 
     A table of an earlier topic of that name is set aside. Raises CommitRefused when the
-    place is taken by a table that is no topic's, or another topic's: an owner's clone;
+    place is taken (`why_taken`);
     LocationRefused as `table_path`, and if its further warehouse is not there.
     """
     path, name = table_path(warehouse, topic), name_of(configs)
@@ -82,7 +83,7 @@ def create_table(
         if found is not None and found.topic_id == topic_id:
             return path
         if found is not None:
-            _make_room(warehouse, path, topic, found)
+            _make_room(warehouse, path, topic, topic_id, found)
         _take_place(path, name)
     drop_checksums(path, _CREATE)
     _create(path, TopicFacts(topic, topic_id, partitions, number, configs))
@@ -127,18 +128,31 @@ def _present(path: str) -> Snapshot | None:
         return None
 
 
-def _make_room(warehouse: str, path: str, topic: str, found: Snapshot) -> None:
+def _make_room(
+    warehouse: str, path: str, topic: str, topic_id: str, found: Snapshot
+) -> None:
+    """Set aside what is in a topic's place. Raises CommitRefused if it is to stay."""
+    why = why_taken(path, topic, topic_id, found)
+    if why is not None:
+        raise CommitRefused(why)
+    assert found.topic_id is not None
+    set_aside(warehouse, path, topic, found.topic_id)
+
+
+def why_taken(path: str, topic: str, topic_id: str, found: Snapshot) -> str | None:
+    """Why the table in a topic's place, which is not the topic's, stays there: it was
+    until its owner replaced it, or it is no topic's, or another topic's; None: it is
+    that of an earlier topic of that name, which makes room."""
+    replaced = why_replaced(found, topic_id)
+    if replaced is not None:
+        return replaced
+    away = "move it away, and the next round makes its own"
     if not found.topic_id:
-        raise CommitRefused(
-            f"{path} holds a table that is no topic's: move it away, and the next "
-            "round makes its own"
-        )
+        return f"{path} holds a table that is no topic's: {away}"
     whose = found.configuration.get(properties.TOPIC)
     if whose != topic:
-        raise CommitRefused(
-            f"{path} holds the table of topic {whose}, or a clone of it: move it away"
-        )
-    set_aside(warehouse, path, topic, found.topic_id)
+        return f"{path} holds the table of topic {whose}, or a clone of it: {away}"
+    return None
 
 
 def _create(path: str, facts: TopicFacts) -> None:
@@ -223,7 +237,7 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
         return path
     name, waiting = _waiting(warehouse, topic_id, path)
     if found is not None:
-        _make_room(warehouse, path, topic, found)
+        _make_room(warehouse, path, topic, topic_id, found)
     _drop_unborn(path)
     further.lead(path, name)
     base = further.base_of(path, name)

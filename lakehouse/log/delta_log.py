@@ -471,12 +471,12 @@ def _begin_at(
     snapshot.checkpoint = version
     snapshot.mark = _mark_at(entry_path(snapshot.path, version))
     snapshot.transactions, snapshot.claims = looked_back(
-        snapshot.transactions, snapshot.files.values(), _before(snapshot)
+        snapshot.transactions, snapshot.files.values(), entries_before(snapshot)
     )
 
 
-def _before(snapshot: Snapshot) -> Iterator[Commit]:
-    """The entries that led to a checkpoint, the newest first, as far as they are there
+def entries_before(snapshot: Snapshot) -> Iterator[Commit]:
+    """The entries that led to a state, the newest first, as far as they are there
     and whole, and not too many."""
     version = snapshot.version
     for earlier in range(version, max(-1, version - LOOKED_BACK), -1):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from broker.catalog import requests
@@ -291,6 +292,30 @@ def test_a_damaged_checkpoint_of_a_tables_log_stops_nobody(
     compactor.step()
     assert compactor.status().problems == ()
     assert check_data_directory(world.data_dir).problems == []
+
+
+def test_a_replaced_table_comes_back_as_its_owner_had_it(world: World) -> None:
+    """The log still has what he had deleted."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    path = str(world.path(topic))
+    deltalake.DeltaTable(path).delete("offset = 3")
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(path, theirs, mode="overwrite")
+    world.produce(topic, some(10))
+    for _ in range(2):
+        world.flush(compactor)
+        world.clock.advance(60_000)
+    compactor.step()
+    [problem] = compactor.status().problems
+    assert problem.endswith(": RESTORE it to version 2")
+    deltalake.DeltaTable(path).restore(2)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    assert [row.offset for row in world.rows(topic)] == [0, 1, 2, *range(4, 20)]
 
 
 def test_an_owners_clone_of_another_table_is_left_where_it_is(world: World) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from lakehouse.errors import CommitRefused
@@ -117,3 +118,15 @@ def test_a_table_that_is_no_topics_is_in_the_way_until_it_is_moved(tmp_path):
         create_table(str(tmp_path), "orders", TOPIC_ID, 1)
     path.rename(tmp_path / "theirs")
     assert create_table(str(tmp_path), "orders", TOPIC_ID, 1) == str(path)
+
+
+def test_what_its_owner_made_of_a_topics_table_is_not_in_the_way(tmp_path):
+    """Moved away, it would come again from the log, with what he had deleted."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
+    with pytest.raises(CommitRefused, match=r"orders was replaced .* RESTORE it to"):
+        create_table(str(tmp_path), writer.topic, TOPIC_ID, 2)
+    deltalake.DeltaTable(writer.path).restore(1)
+    assert create_table(str(tmp_path), writer.topic, TOPIC_ID, 2) == writer.path

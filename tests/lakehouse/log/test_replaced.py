@@ -1,0 +1,72 @@
+"""A table that its owner replaced is known for its topic's, and since which version."""
+
+import os
+import shutil
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from lakehouse.log.delta_log import entry_path, load
+from lakehouse.log.replaced import why_replaced
+from tests.support.tables import TOPIC_ID, Writer
+
+OTHER = "f" * 32
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    return writer
+
+
+def replace(path: str) -> None:
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(path, theirs, mode="overwrite")
+
+
+def alter(path: str) -> None:
+    said = {"lakelog.other": "1"}
+    deltalake.DeltaTable(path).alter.set_table_properties(said, False)
+
+
+def said(writer: Writer) -> str:
+    why = why_replaced(load(writer.path), TOPIC_ID)
+    assert why is not None
+    return why
+
+
+def test_what_was_before_is_brought_back_with_its_deletes(writer: Writer) -> None:
+    alter(writer.path)
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    replace(writer.path)
+    alter(writer.path)
+    assert f"{writer.path} was replaced in version 4 by its owner" in said(writer)
+    assert said(writer).endswith(": RESTORE it to version 3")
+    deltalake.DeltaTable(writer.path).restore(3)
+    writer.add(0, 10, 12)
+    rows = deltalake.DeltaTable(writer.path).to_pyarrow_table()
+    assert sorted(rows["offset"].to_pylist()) == [0, 1, 2, *range(4, 12)]
+
+
+def test_so_it_is_of_one_that_names_another_topic_now(
+    writer: Writer, tmp_path: Path
+) -> None:
+    other = Writer(str(tmp_path), "other", OTHER)
+    shutil.copy(entry_path(other.path, 0), entry_path(writer.path, 2))
+    assert said(writer).endswith(": RESTORE it to version 1")
+
+
+def test_where_the_log_does_not_tell_the_version_none_is_named(writer: Writer) -> None:
+    replace(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(2):
+        os.unlink(entry_path(writer.path, version))
+    assert f"{writer.path} was replaced by its owner" in said(writer)
+    assert said(writer).endswith(": RESTORE it to the version before")
+
+
+def test_what_never_was_a_topics_was_not_replaced(writer: Writer) -> None:
+    assert why_replaced(load(writer.path), OTHER) is None
