@@ -133,7 +133,7 @@ def _check_tables(
         check_warehouse(data_dir)
         for topic in topics:
             found[topic.number] = check_table(data_dir / "tables", topic)
-        remarks = strays(data_dir / "tables")
+        remarks = strays(data_dir / "tables", [topic.name for topic in topics])
         check_warehouse(data_dir)
     except (DirectoryRefused, OSError) as error:
         report.problems.append(f"no table was verified: {error}")

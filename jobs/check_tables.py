@@ -28,7 +28,7 @@ from lakehouse.log.delta_log import (
     table_ends,
     unproven_ends,
 )
-from lakehouse.tables import find_lost
+from lakehouse.tables import find_lost, why_taken
 from lakehouse.warehouse_names import name_of
 
 
@@ -48,6 +48,7 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
     try:
         snapshot = load(table_path(warehouse, topic.name))
         if snapshot.topic_id != topic.id.hex():
+            _remark_taken(snapshot, topic, report)
             return found
     except TableMissing:
         name = name_of(topic.configs)
@@ -84,6 +85,13 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
         return found
     _check_files(snapshot, topic, found.ends, report)
     return found
+
+
+def _remark_taken(snapshot: Snapshot, topic: Topic, report: Report) -> None:
+    """Of a table that the topic waits for: what is to be done with it."""
+    why = why_taken(snapshot.path, topic.name, topic.id.hex(), snapshot)
+    if why is not None:
+        report.remarks.append(f"{topic.name}: {why}")
 
 
 def _check_commits(
