@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from jobs.java import JAVA_WANTED, java_found
+
 IVY_SETTINGS: Final = Path(__file__).with_name("ivysettings.xml")
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -65,10 +67,13 @@ def make_session(
 
     With ``delta`` the Delta jars are resolved (once from Maven Central, then from Ivy's
     cache) and the session understands Delta tables. ``more``: options beside ours;
-    ``python``: what workers run, where that is not the Python that runs here.
+    ``python``: what workers run, where that is not the Python that runs here. Raises
+    SparkMissing.
     """
     from pyspark.sql import SparkSession
 
+    if not java_found():
+        raise SparkMissing(JAVA_WANTED)
     os.environ["PYSPARK_PYTHON"] = str(python or sys.executable)
     # Workers load modules of ours, and none of what lies where we were started.
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -77,10 +82,30 @@ def make_session(
     builder = SparkSession.builder.master(master).appName(app)
     for key, value in (session_options(delta) | dict(more or {})).items():
         builder = builder.config(key, value)
-    with _standard_output_kept():
+    with _standard_output_kept(), _starting():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+class SparkMissing(Exception):
+    """Spark cannot be started; why, in a sentence."""
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Raises SparkMissing if the JVM ends before it can be talked to."""
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SparkMissing(
+            "Spark did not start: what it wrote above says why (it takes what it needs "
+            "for Delta from Maven Central the first time)"
+        ) from None
 
 
 @contextmanager

@@ -35,6 +35,7 @@ def reported() -> Iterator[None]:
     from confluent_kafka import KafkaException
 
     from broker.setting_values import SettingsError
+    from jobs.session import SparkMissing
 
     try:
         yield
@@ -44,6 +45,8 @@ def reported() -> Iterator[None]:
         _leave(str(error), error.exit_code)
     except KafkaException as error:
         _leave(_sentence(error), 1)
+    except SparkMissing as error:
+        _leave(str(error), 1)
     except TimeoutError:
         _leave("the broker did not answer in time", 1)
     except BrokenPipeError:

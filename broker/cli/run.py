@@ -1,8 +1,6 @@
 """``lakelog up | broker | compactor``: the parts, together or each alone."""
 
 import os
-import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,29 +28,10 @@ from broker.cli.options import (
 from broker.cli.supervisor import Supervisor, die_with_parent, restarts
 from broker.memory import choose_allocators
 from broker.settings import Settings
+from jobs.java import JAVA_WANTED, NO_JAVA, java_found
 
 log = structlog.get_logger("lakelog.compactor")
 log_of_up = structlog.get_logger("lakelog.up")
-
-JAVA_MIN = 17
-NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
-
-
-def java_found() -> bool:
-    """Whether Spark will find a Java that it runs on; it looks in the same places."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin" if home else None)
-    return found is not None and _java_version(Path(found)) >= JAVA_MIN
-
-
-def _java_version(java: Path) -> int:
-    """Its first number, by the file that each has; one without is taken for new."""
-    try:
-        text = (java.resolve().parents[1] / "release").read_text()
-    except OSError:
-        return JAVA_MIN
-    said = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
-    return int(said[1]) if said else JAVA_MIN
 
 
 def up(
@@ -144,14 +123,16 @@ def compactor(
     del listener, advertised, admin  # `up` hands the same options to every part
     settings, options = settings_of(data_dir, config, extra), _spark_options(conf)
     if not java_found():
-        raise UserError(f"{NO_JAVA}: set JAVA_HOME, or put java on the PATH")
+        raise UserError(JAVA_WANTED)
     from broker.catalog.errors import CatalogError
     from broker.runtime.process.logging import configure_logging
     from broker.storage.warehouse import DirectoryRefused
     from jobs.driver import WorkersRefused, run
+    from jobs.session import SparkMissing
 
+    spark_log = settings.data_dir / "run" / "spark.log"
     try:
-        _redirect_output(settings.data_dir / "run" / "spark.log")
+        _redirect_output(spark_log)
     except OSError as error:
         raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
@@ -166,6 +147,8 @@ def compactor(
                     restarts=restarts(),
                 )
             )
+    except SparkMissing:
+        raise UserError(f"Spark did not start: {spark_log} says why") from None
     except (CatalogError, DirectoryRefused, WorkersRefused) as error:
         raise UserError(str(error)) from None
 

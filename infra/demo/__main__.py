@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from broker.cli.run import java_found
 from infra.demo import clients, flights, queries, report
 from infra.demo.fingerprint import Fingerprint
 from infra.demo.lakelog import Running, ask
 from infra.demo.quiet import output_into
+from jobs.java import java_found
 
 # a standard output of our own: what Spark's JVM writes to the other goes to the log
 console = Console(file=os.fdopen(os.dup(1), "w"))

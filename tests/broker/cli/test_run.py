@@ -1,4 +1,4 @@
-"""What a part needs: a Java that Spark can use, and a place for its data."""
+"""What parts and commands need: a Spark that starts, and a place for their data."""
 
 import asyncio
 from pathlib import Path
@@ -10,50 +10,47 @@ from admin_api.internal import Internal
 from admin_api.problems import Problem
 from broker.cli import run
 from broker.cli.failures import UserError
-from broker.cli.run import java_found
 from broker.settings import Settings
 from broker.status.unix_socket import OF_COMPACTOR
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the one Java of this machine stands, on nobody's path yet."""
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    return java.parents[1]
-
-
-def test_it_is_found_on_the_path_behind_a_link(home: Path, tmp_path: Path) -> None:
-    assert not java_found()
-    (tmp_path / "java").symlink_to(home / "bin" / "java")
-    assert java_found()
-    (home / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="11.0.2"\n')
-    assert not java_found()
-
-
-def test_spark_looks_nowhere_else_if_there_is_a_home(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "java").symlink_to(home / "bin" / "java")
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java_found()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert not java_found()
+from tests.support.laked import make_table, make_topic
+from tests.support.process import told
 
 
 @pytest.mark.parametrize(
-    ("version", "is_found"),
-    [("1.8.0_392", False), ("16", False), ("17", True), ("21.0.1", True), ("?", True)],
+    "words",
+    [
+        ("sql", "SELECT 1"),
+        ("table", "orders", "--sql", "SELECT 1"),
+        ("erase", "orders", "--where", "offset = 1", "--dry-run"),
+    ],
 )
-def test_its_version_counts(
-    home: Path, monkeypatch: pytest.MonkeyPatch, version: str, *, is_found: bool
+def test_a_command_that_needs_spark_says_what_that_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
-    assert java_found() is is_found
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    make_table(tmp_path, "orders").add(0, 0, 10)
+    (tmp_path / "wal").mkdir()
+    done = told(*words, "--data-dir", str(tmp_path))
+    said = "Java 17 or newer was not found: set JAVA_HOME, or put java on the PATH"
+    assert (done.code, done.output, done.errors) == (1, "", f"lakelog: {said}\n")
+
+
+def test_a_command_whose_spark_does_not_start_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    make_topic(tmp_path, "orders")
+    done = told("sql", "SELECT 1", "--data-dir", str(tmp_path))
+    assert (done.code, done.output) == (1, "")
+    *above, last = done.errors.splitlines()
+    assert "no memory" in above
+    assert last.startswith("lakelog: Spark did not start: what it wrote above says why")
+    assert "Traceback" not in done.errors
 
 
 def test_a_compactor_without_a_place_for_its_data_says_so(
