@@ -56,6 +56,8 @@ _MAKES: Final = frozenset(
     {"CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"}
 )
 _CLONES: Final = "CloneTableStatement"
+_NAME: Final = "UnresolvedIdentifier"
+_UNNAMED: Final = "PlanWithUnresolvedIdentifier"
 _NAMED: Final = ("UnresolvedRelation", "UnresolvedTable")
 
 
@@ -64,7 +66,7 @@ class Writes(Exception):
 
 
 class OnlyRead(Exception):
-    """A statement that would create or replace a table by name."""
+    """A statement that would create or replace a table by name, or may."""
 
 
 _CATALOG: Final = "spark_catalog"
@@ -74,7 +76,7 @@ _HIDING: Final = frozenset(
         "CompoundBody",
         "UnresolvedExecuteImmediate",
         "InsertIntoDir",
-        "PlanWithUnresolvedIdentifier",
+        _UNNAMED,
     }
 )
 """Parts that may change something, which their text does not show: what stands in a
@@ -136,6 +138,11 @@ def run(
     if hold_ms is None:
         what = plan.nodeName()
         raise Writes(f"--write was not said, and {what} changes something: {statement}")
+    if plan.nodeName() == _UNNAMED:  # it may be that of any statement
+        raise OnlyRead(
+            "what IDENTIFIER(...) names is not known before it runs; say the name "
+            f"itself: {statement}"
+        )
     if makes_by_name(plan):
         raise OnlyRead(
             "the catalog of Lakelog is only read: a table comes with the first records "
@@ -164,11 +171,14 @@ def is_read(session: Any, plan: Any) -> bool:
 
 
 def makes_by_name(plan: Any) -> bool:
-    """Whether a parsed statement creates or replaces a table of the catalog's: Delta
-    replaces one before it asks the catalog, and its topic would stop."""
+    """Whether a parsed statement creates or replaces a table of the catalog's, or of a
+    name that is not known yet: Delta replaces one before it asks the catalog, and its
+    topic would stop."""
     if plan.nodeName() == _CLONES:
         name = _parts(plan.target().multipartIdentifier())
     elif plan.nodeName() in _MAKES:
+        if plan.name().nodeName() != _NAME:
+            return True
         name = _parts(plan.name().nameParts())
     else:
         return False

@@ -156,6 +156,7 @@ CREATED = [
     "CREATE TABLE lakelog.later SHALLOW CLONE lakelog.flights",
     "CREATE TABLE lakelog.later LIKE lakelog.flights",
 ]
+IDENTIFIER = "IDENTIFIER('lakelog.' || 'flights')"
 
 
 @pytest.mark.spark
@@ -177,6 +178,7 @@ def test_a_table_by_name_is_neither_created_nor_replaced(
         "CREATE OR REPLACE TABLE lakelog.flights (a INT) USING delta",
         "REPLACE TABLE spark_catalog.Lakelog.flights USING delta AS SELECT 1 AS a",
         "CREATE OR REPLACE TABLE lakelog.flights SHALLOW CLONE lakelog.`~orders`",
+        f"REPLACE TABLE {IDENTIFIER} USING delta AS SELECT 1 AS a",
     ]
     for statement in [*CREATED[:7], *replaced]:
         with pytest.raises(OnlyRead, match="comes with the first records"):
@@ -184,6 +186,14 @@ def test_a_table_by_name_is_neither_created_nor_replaced(
     assert os.listdir(data_dir / "tables" / "flights" / "_delta_log") == entries
     answer(f"CREATE TABLE delta.`{tmp_path}/mine` USING delta AS SELECT 1 AS a", 60_000)
     assert answer(f"SELECT a FROM delta.`{tmp_path}/mine`").rows == [(1,)]
+
+
+@pytest.mark.spark
+def test_what_may_replace_any_table_is_not_run(answer: Any, data_dir: Path) -> None:
+    entries = os.listdir(data_dir / "tables" / "flights" / "_delta_log")
+    with pytest.raises(OnlyRead, match="say the name itself"):
+        answer(f"CREATE OR REPLACE TABLE {IDENTIFIER} (a INT) USING delta", 60_000)
+    assert os.listdir(data_dir / "tables" / "flights" / "_delta_log") == entries
 
 
 @pytest.mark.spark
