@@ -34,16 +34,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import psutil
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.errors import CatalogError
 from broker.failpoints import passing
 from broker.protocol.errors import KafkaError
-from broker.status.file import path_of
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
+from jobs.erasing.compactors import check_all_heard
 from jobs.erasing.expression import by_expression
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
@@ -238,37 +237,9 @@ def _hold_alone(extents: Extents, data_dir: Path, topic: str, timeout_s: float) 
     commits to it, writes files for it or reads its own to write them anew. Raises
     NotErased and NotInTime, and it is held all the same."""
     hold(extents, data_dir, topic, HOLD_MS, HOLDER)
-    _check_none_hangs(data_dir)  # now: one that goes on may have seen no hold
+    check_all_heard(data_dir)  # now: one that goes on may have seen no hold
     _wait_for_rewrite(data_dir, topic, timeout_s)
-    _check_none_hangs(data_dir)
-
-
-def _check_none_hangs(data_dir: Path) -> None:
-    """Raise NotErased if the compactor says nothing, and has not ended: it, or its
-    workers, may go on at any time with what they were at. Nobody is named who may be
-    another program: one of another container has its number there."""
-    if read_status(data_dir, CompactorStatus, time.time()) is not None:
-        return
-    last = read_status(data_dir, CompactorStatus, 0)  # however old
-    if last is None or last.state == "stopped":
-        return
-    with suppress(psutil.Error, ValueError, OSError):
-        process = psutil.Process(last.pid)
-        said_s = os.stat(path_of(data_dir, CompactorStatus)).st_mtime
-        is_other = process.create_time() > said_s  # the number was given again
-        if not is_other and _is_compactor(process.cmdline()):
-            raise NotErased(
-                f"the compactor (process {last.pid}) has said nothing for "
-                f"{time.time() - said_s:.0f} s and has not ended, so it may yet write: "
-                "let it go on, or kill it, and ask again"
-            )
-
-
-def _is_compactor(command: Sequence[str]) -> bool:
-    """Whether these are the words of ``lakelog compactor``, which ``lakelog up`` starts
-    as a module; in doubt they are. One that was killed and not reaped has none."""
-    is_ours = any(word.endswith(("lakelog", "broker.cli")) for word in command)
-    return is_ours and "compactor" in command
+    check_all_heard(data_dir)
 
 
 def _wait_for_rewrite(data_dir: Path, topic: str, timeout_s: float) -> None:

@@ -4,14 +4,13 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import deltalake
 import psutil
@@ -37,8 +36,8 @@ from lakehouse.in_flight import begin, hidden
 from lakehouse.log.delta_log import load
 from tests.jobs.erasing.scene import PERSON, SECRET, Scene, watched
 from tests.jobs.world import World, alter_configs, start_at
+from tests.support.asleep import COMPACTOR, asleep
 from tests.support.batches import Record
-from tests.support.patience import wait_until
 from tests.support.saying import say_as
 from tests.support.traces import traces
 
@@ -316,15 +315,11 @@ def test_a_merge_that_does_not_end_once_the_log_is_gone_proves_nothing(
     assert len(rows(scene)) == 1
 
 
-ASLEEP: Final = sys.executable, "-c", "import time; time.sleep(600)"
-
-
 @pytest.fixture
-def theirs() -> Iterator[subprocess.Popen[bytes]]:
+def theirs(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
     """A process that was started as a compactor is, and says nothing itself."""
-    with subprocess.Popen([*ASLEEP, "-m", "broker.cli", "compactor"]) as process:
+    with asleep(scene.world.data_dir, *COMPACTOR) as process:
         yield process
-        process.kill()
 
 
 @pytest.fixture
@@ -415,53 +410,21 @@ def test_a_compactor_that_hung_and_goes_on_now_may_have_seen_no_hold(
         run(scene.world.data_dir, ASKED, 30)
 
 
-@pytest.mark.usefixtures("broker", "long_there")
-@pytest.mark.parametrize(
-    ("words", "hangs"),
-    [
-        (["/usr/bin/lakelog", "compactor", "--data-dir", "/data"], True),
-        (["-mbroker.cli", "compactor"], True),
-        (["-m", "broker.cli", "broker"], False),
-        (["/usr/bin/lakelog", "up"], False),
-        (["compactor"], False),
-    ],
-)
-def test_only_a_compactor_is_taken_for_one_that_hangs(
-    scene: Scene, words: list[str], *, hangs: bool
-) -> None:
-    """Its number is another program's where it ran in another container."""
-    with subprocess.Popen([*ASLEEP, *words]) as process:
-        say_long_ago(scene, time.time() - 60, process.pid, state="running")
-        try:
-            if hangs:
-                with pytest.raises(NotErased, match=f"process {process.pid}"):
-                    run(scene.world.data_dir, ASKED, 30)
-            else:
-                assert list(run(scene.world.data_dir, ASKED, 30).left) == []
-        finally:
-            process.kill()
-
-
-@pytest.mark.usefixtures("broker", "long_there")
-def test_a_compactor_that_was_killed_has_ended_before_anybody_has_heard_of_it(
+@pytest.mark.usefixtures("broker")
+def test_nothing_is_erased_beside_a_second_compactor(
     scene: Scene, theirs: subprocess.Popen[bytes]
 ) -> None:
-    """Who started it may be stopped, or be a container's first process."""
+    """It may hang, and the status is the other one's."""
+    before, said = scene.files(), CompactorStatus(
+        pid=os.getpid(), state="running", holds={"people": 1 << 62}
+    )  # fmt: skip
+    say_as(scene.world.data_dir, said)
+    with pytest.raises(NotErased, match=f"process {theirs.pid} is another compactor"):
+        run(scene.world.data_dir, ASKED, 30)
+    assert scene.files() == before
+    assert not is_held(scene)
     theirs.kill()
-    process = psutil.Process(theirs.pid)
-    wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
-    say_long_ago(scene, time.time() - 60, theirs.pid, state="running")
-    assert list(run(scene.world.data_dir, ASKED, 30).left) == []
-
-
-@pytest.mark.usefixtures("broker")
-@pytest.mark.parametrize("state", ["running", "stopped"])
-def test_a_compactor_that_has_ended_is_in_nobodys_way(
-    scene: Scene, theirs: subprocess.Popen[bytes], state: str
-) -> None:
-    """Its number may be another process's by now, which began later than it said so."""
-    said_s = 1 if state == "running" else time.time() - 60
-    say_long_ago(scene, said_s, theirs.pid, state=state)
+    theirs.wait()
     assert list(run(scene.world.data_dir, ASKED, 30).left) == []
 
 

@@ -1,0 +1,86 @@
+"""Whether a compactor may yet write of which nobody hears.
+
+The problem: an erasure that holds a table goes by what the compactor says, in one file.
+A compactor that hangs says nothing, and a second one of the same data directory says
+its own. The idea: look for the processes, by their words and by the catalog that they
+have open. One that began since the file was written has done nothing: it says something
+first.
+
+The price: one of another container, or of another user, is not seen.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from broker.status.file import STALE_S, path_of
+from broker.status.file import read as read_status
+from broker.status.schema import CompactorStatus
+from jobs.erasing.table import NotErased
+
+
+def check_all_heard(data_dir: Path) -> None:
+    """Raise NotErased if a compactor lives whose status is not there: it, or its
+    workers, may go on at any time with what they were at."""
+    last = read_status(data_dir, CompactorStatus, 0)  # however old
+    if last is None:
+        return
+    said_s = os.stat(path_of(data_dir, CompactorStatus)).st_mtime
+    silent_s = time.time() - said_s
+    for pid, own_number, began_s in _compactors(data_dir):
+        is_last = own_number == last.pid
+        is_heard = is_last and (silent_s <= STALE_S or last.state == "stopped")
+        if not is_heard and began_s <= said_s:
+            raise NotErased(_sentence(pid, silent_s))
+
+
+def _sentence(pid: int, silent_s: float) -> str:
+    if silent_s <= STALE_S:
+        return (
+            f"process {pid} is another compactor of this data directory, and may be at "
+            "anything: stop it first, and ask again"
+        )
+    return (
+        f"the compactor (process {pid}) has said nothing for {silent_s:.0f} s and has "
+        "not ended, so it may yet write: let it go on, or kill it, and ask again"
+    )
+
+
+def _compactors(data_dir: Path) -> Iterator[tuple[int, int, float]]:
+    """Of those of this data directory that live, the number, the one that each calls
+    itself by, and since when. One that was killed and not reaped has neither words nor
+    files."""
+    catalog = os.stat(data_dir / "catalog.db")
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if _is_compactor(process.cmdline()) and _has_open(process.pid, catalog):
+                yield process.pid, _own_number(process.pid), process.create_time()
+
+
+def _is_compactor(command: Sequence[str]) -> bool:
+    """Whether these are the words of ``lakelog compactor``, which ``lakelog up`` starts
+    as a module."""
+    return any(
+        first.endswith(("lakelog", "broker.cli")) and second == "compactor"
+        for first, second in pairwise(command)
+    )
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            if os.path.samestat(one.stat(), file):
+                return True
+    return False
+
+
+def _own_number(pid: int) -> int:
+    """In a container it has another one."""
+    said = Path(f"/proc/{pid}/status").read_text()
+    numbers = next(line for line in said.splitlines() if line.startswith("NSpid:"))
+    return int(numbers.split()[-1])
