@@ -125,7 +125,9 @@ class Driver:
             Background(on_one_worker(context)),
         )  # fmt: skip
         self.compactor.counters.restarts = self._restarts
-        self._status = StatusFile(settings.data_dir, self.compactor.status)
+        self._status = StatusFile(
+            settings.data_dir, self.compactor.status, lambda: self._lease.held
+        )
         # before the first look for holds: who holds a table and then finds no status
         # knows that it will be seen; and behind Spark's start, which nobody waits for
         self._status.start()

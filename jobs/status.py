@@ -6,6 +6,7 @@ first: a status is for people and alarms, not a listing.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -151,10 +152,18 @@ def _tried_last(stuck: Stuck) -> dict[TopicNumber, Failure]:
 
 
 class StatusFile:
-    """Writes what ``say`` returns below ``data_dir``, on a thread of its own."""
+    """Writes what ``say`` returns below ``data_dir``, on a thread of its own; but
+    nothing in the place of another's who says something while we stand by."""
 
-    def __init__(self, data_dir: Path, say: Callable[[], CompactorStatus]) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        say: Callable[[], CompactorStatus],
+        has_lease: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._path, self._say = file.path_of(data_dir, CompactorStatus), say
+        self._data_dir, self._has_lease = data_dir, has_lease
+        self._last: CompactorStatus | None = None
         self._files = PosixFiles()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="status", daemon=True)
@@ -173,10 +182,20 @@ class StatusFile:
 
     def write(self) -> None:
         """Write now; a disk that takes nothing is reported by what writes data."""
+        if not self._has_lease() and self._is_anothers():
+            return
+        said = self._say()
         try:
-            file.replace(self._files, self._path, file.encode(self._say()))
+            file.replace(self._files, self._path, file.encode(said))
         except OSError:
             return
+        self._last = said
+
+    def _is_anothers(self) -> bool:
+        """Whether somebody else says something; numbers of processes do not tell that,
+        for each container has its own."""
+        found = file.read(self._data_dir, CompactorStatus, time.time())
+        return found not in (None, self._last) and found.state != "stopped"
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_S):

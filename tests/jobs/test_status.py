@@ -1,12 +1,16 @@
 """What the compactor says: whole, named, and understood by who reads it."""
 
+import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from structlog.testing import capture_logs
 
 from broker.status import file
+from broker.status.file import STALE_S
 from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
 from jobs.planner import Batches, Pending
@@ -30,6 +34,51 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     said = CompactorStatus(state="stopped")
     status.stop()
     assert file.read(tmp_path, CompactorStatus, time.time()) == said
+
+
+class Part:
+    """A compactor that says where it stands; it is stopped without a last word."""
+
+    def __init__(self, data_dir: Path, state: str, *, has_lease: bool) -> None:
+        self.said = CompactorStatus(state=state, pid=1)  # all are, in their containers
+        self.has_lease, self._data_dir = has_lease, data_dir
+        self.status = StatusFile(data_dir, lambda: self.said, lambda: self.has_lease)
+
+    @property
+    def is_read(self) -> bool:
+        return file.read(self._data_dir, CompactorStatus, time.time()) == self.said
+
+
+def test_who_stands_by_says_nothing_over_one_that_has_the_lease(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    works = Part(tmp_path, "running", has_lease=True)
+    stands_by = Part(tmp_path, "another compactor has the lease", has_lease=False)
+    for state in ("starting", "another compactor has the lease", "stopped"):
+        works.status.write()
+        stands_by.said = replace(stands_by.said, state=state)
+        stands_by.status.write()
+        assert works.is_read
+    works.has_lease, stands_by.has_lease = False, True
+    stands_by.said = replace(stands_by.said, state="running", written_ms=1)
+    stands_by.status.write()
+    works.said = replace(works.said, state="another compactor has the lease")
+    works.status.write()
+    assert stands_by.is_read
+
+
+@pytest.mark.parametrize(("state", "ago_s"), [("running", STALE_S + 1), ("stopped", 0)])
+def test_who_stands_by_says_so_where_nobody_else_says_anything(
+    tmp_path: Path, state: str, ago_s: float
+) -> None:
+    (tmp_path / "run").mkdir()
+    Part(tmp_path, state, has_lease=True).status.write()
+    said_s = time.time() - ago_s
+    os.utime(file.path_of(tmp_path, CompactorStatus), (said_s, said_s))
+    stands_by = Part(tmp_path, "starting", has_lease=False)
+    for state in ("starting", "another compactor has the lease", "stopped"):
+        stands_by.said = replace(stands_by.said, state=state)
+        stands_by.status.write()
+        assert stands_by.is_read
 
 
 def test_a_disk_that_takes_nothing_does_not_stop_it(tmp_path: Path) -> None:
