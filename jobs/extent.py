@@ -178,6 +178,11 @@ class Extents:
         with Catalog.open(self._path, upgrades=False) as catalog:
             return catalog.change(lambda c: holds.release(c, topic.id.hex(), by))
 
+    def release_all(self, by: str) -> None:
+        """End what ``by`` holds, of any topic's table."""
+        with Catalog.open(self._path, upgrades=False) as catalog:
+            catalog.change(lambda c: holds.release_all(c, by))
+
     def held_by_others(self, name: str, by: str) -> int | None:
         """Until when anybody but ``by`` holds a topic's table; None: nobody does.
         Raises NoSuchTopic."""

@@ -48,6 +48,12 @@ def release(connection: Connection, topic_id: str, by: str | None = None) -> int
     return connection.execute(delete(leases).where(found)).rowcount
 
 
+def release_all(connection: Connection, by: str) -> None:
+    """End whatever ``by`` holds, of any topic's table."""
+    is_theirs = leases.c.holder == by
+    connection.execute(delete(leases).where(_are_holds(), is_theirs))
+
+
 def load(
     connection: Connection, now_ms: int, *, but: str | None = None
 ) -> dict[str, int]:

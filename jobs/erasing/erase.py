@@ -133,7 +133,7 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             "start it, and ask again"
         )
     with _alone(data_dir) as spill, closing(Extents(data_dir)) as extents:
-        extents.release(asked.topic, HOLDER)  # of one that was killed
+        extents.release_all(HOLDER)  # of those that were killed: none runs but this
         _check_not_held(extents, asked.topic)
         [extent] = _compacted(extents, asked.topic, timeout_s)
         [topic] = extents.topics([asked.topic])

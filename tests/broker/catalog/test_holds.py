@@ -41,6 +41,16 @@ def test_the_last_of_several_ends_it(catalog: Catalog) -> None:
     assert catalog.change(lambda c: holds.release(c, ONE)) == 0
 
 
+def test_what_one_holds_ends_of_all_tables_and_nobody_elses(catalog: Catalog) -> None:
+    hold(catalog, ONE, 0, 100)
+    hold(catalog, ONE, 0, 200, "sql-7")
+    hold(catalog, OTHER, 0, 50, "sql-7")
+    catalog.change(lambda c: holds.release_all(c, "sql-7"))
+    assert held(catalog, 0) == {ONE: 100}
+    catalog.change(lambda c: holds.release_all(c, "hold"))
+    assert held(catalog, 0) == {ONE: 100}
+
+
 def test_a_clock_that_was_set_back_holds_nothing_for_ever(catalog: Catalog) -> None:
     hold(catalog, ONE, holds.MAX_MS, 10)
     assert held(catalog, 5) == {}

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -459,9 +459,15 @@ def test_what_is_not_in_the_table_in_time_stops_it_before_anything_is_changed(
 
 
 @pytest.mark.usefixtures("broker")
-def test_the_hold_of_one_that_was_killed_is_in_nobodys_way(scene: Scene) -> None:
+@pytest.mark.parametrize("topic", ["people", "others"])
+def test_the_hold_of_one_that_was_killed_is_in_nobodys_way(
+    scene: Scene, topic: str
+) -> None:
+    """Records of a topic that is held keep the segments in which others' are."""
+    scene.world.topic("others")
     catalog, now_ms = scene.world.catalog, int(time.time() * 1000)
-    catalog.change(lambda c: holds.hold(c, scene.id, HOLDER, now_ms, 600_000))
+    with closing(Extents(scene.world.data_dir)) as extents:
+        extents.hold(topic, 600_000, HOLDER)
     scene.world.produce(scene.topic, [Record(PERSON)])
     with pytest.raises(NotErased, match="not in the tables"):  # no compactor runs here
         run(scene.world.data_dir, ASKED, 0.1)
