@@ -214,6 +214,7 @@ class Compactor:
         self._status = replace(
             self._status,
             holds={topics[number].name: until for number, until in back.holds.items()},
+            erased=tuple(topics[number].name for number in sorted(back.erased)),
             held=len(back.holds),
             waits_for_owners=len(back.attempts),
             rewriting="" if self._rewrites is None else self._rewrites.topic,

@@ -88,7 +88,7 @@ class TopicExtent:
     not_merged: str | None = None
     """Why files stay as they are, as the table itself tells."""
     held_until_ms: int | None = None
-    """Until when its owner holds it, if he does: nothing is committed to it before."""
+    """Until when it is held, if it is: nothing is committed to it before."""
     needed: Mapping[int, int] = field(default_factory=dict)
     """Partition -> where its table has to end, wherever the log begins."""
 
@@ -191,10 +191,11 @@ class Extents:
         found = self._catalog.read(lambda c: holds.load(c, now_ms, but=by))
         return found.get(topic.id.hex())
 
-    def _held(self) -> dict[str, int]:
-        """Topic -> until when its table is held, of those that are."""
+    def _held(self, but: str | None = None) -> dict[str, int]:
+        """Topic -> until when its table is held, of those that are; ``but``: whose
+        holds do not count."""
         now_ms = int(time.time() * 1000)
-        found = self._catalog.read(lambda c: holds.load(c, now_ms))
+        found = self._catalog.read(lambda c: holds.load(c, now_ms, but=but))
         names = {topic.id.hex(): topic.name for topic in self.topics()} if found else {}
         return {names[id_]: until for id_, until in found.items() if id_ in names}
 
@@ -236,7 +237,11 @@ class Extents:
             for state in tables
             if state.stuck and _knew(state, request_id)
         }
-        why |= {topic: held_sentence(topic, until) for topic, until in held.items()}
+        owners = self._held(but=holds.ERASURE) if held else {}
+        why |= {
+            topic: held_sentence(topic, until, is_erased=topic not in owners)
+            for topic, until in held.items()
+        }
         why |= {extent.topic: extent.problem for extent in late if extent.problem}
         if all(extent.topic in why for extent in late):
             stuck = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]

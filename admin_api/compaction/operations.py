@@ -15,7 +15,7 @@ from admin_api.problems import Problem
 from admin_api.resources import Metadata
 from admin_api.status import StatusFiles
 from broker.clock import Clock
-from broker.status.schema import CompactorStatus, TableState, held_sentence
+from broker.status.schema import CompactorStatus, TableState, held_sentences
 
 if TYPE_CHECKING:
     from broker.catalog.requests import FoundRequest
@@ -93,8 +93,8 @@ def _state(
     if stuck:
         return State.STUCK, "; ".join(f"{one.topic}: {one.why}" for one in stuck)
     held = [
-        f"{topic}: {held_sentence(topic, until)}"
-        for topic, until in compactor.holds.items()
+        f"{topic}: {why}"
+        for topic, why in held_sentences(compactor).items()
         if found.topics is None or topic in found.topics
     ]
     return State.RUNNING, "; ".join(held) or None

@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaException
 
 from admin_api.kafka import Kafka
-from broker.status.schema import BrokerStatus, CompactorStatus, held_sentence
+from broker.status.schema import BrokerStatus, CompactorStatus, held_sentences
 
 PROBE_TIMEOUT_S = 2.0
 NO_BROKER = "the broker's status file is missing or stale"
@@ -33,5 +33,5 @@ def warnings_of(
     warnings = list(broker.warnings) if broker else []
     if compactor is None:
         return [*warnings, NO_COMPACTOR]
-    held = [f"{t}: {held_sentence(t, ms)}" for t, ms in compactor.holds.items()]
+    held = [f"{topic}: {why}" for topic, why in held_sentences(compactor).items()]
     return [*warnings, *compactor.problems, *held]

@@ -20,6 +20,8 @@ from broker.catalog.upserts import upsert
 MAX_MS: Final = 86_400_000
 OWNER: Final = "owner"
 """Who holds what was asked for by ``--hold``."""
+ERASURE: Final = "erase"
+"""Who holds what rows are erased from."""
 _START: Final = "hold:"
 
 

@@ -190,9 +190,11 @@ class CompactorStatus:
     left_alone: Mapping[str, str] = field(default_factory=dict)
     """Topic -> why files of its table are not merged; of some topics if many."""
     holds: Mapping[str, int] = field(default_factory=dict)
-    """Topic -> until when its owner holds its table, in milliseconds since the epoch:
+    """Topic -> until when its table is held, in milliseconds since the epoch:
     nothing is committed to it before."""
-    held: int = _says("Topics whose tables their owners hold.")
+    erased: tuple[str, ...] = ()
+    """Those of these topics that an erasure alone holds."""
+    held: int = _says("Topics whose tables their owners, or an erasure, hold.")
     waits_for_owners: int = _says(
         "Topics to whose tables nothing is committed while their owners change them."
     )
@@ -203,9 +205,23 @@ class CompactorStatus:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def held_sentence(topic: str, until_ms: int) -> str:
-    """That nothing comes into a topic's table before then."""
+def held_sentences(status: CompactorStatus) -> dict[str, str]:
+    """Topic -> that nothing comes into its table, of those that are held."""
+    return {
+        topic: held_sentence(topic, until_ms, is_erased=topic in status.erased)
+        for topic, until_ms in status.holds.items()
+    }
+
+
+def held_sentence(topic: str, until_ms: int, *, is_erased: bool = False) -> str:
+    """That nothing comes into a topic's table before then, or before the erasure is
+    over that holds it."""
     until = datetime.fromtimestamp(until_ms // 1000, UTC).isoformat()
+    if is_erased:
+        return (
+            "lakelog erase holds its table, and records wait in the log until it ends "
+            f"(if it was killed, until {until})"
+        )
     return (
         f"its owner holds its table until {until}, and records wait in the log "
         f"(lakelog table {topic} --release)"

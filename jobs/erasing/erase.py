@@ -37,6 +37,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.errors import CatalogError
+from broker.catalog.holds import ERASURE as HOLDER
 from broker.failpoints import passing
 from broker.protocol.errors import KafkaError
 from broker.status.file import read as read_status
@@ -63,7 +64,6 @@ from lakehouse.in_flight import is_begun
 HOLD_MS: Final = 600_000
 """Whoever is killed holds the table for so long at most."""
 HOLD_AGAIN_S: Final = 60.0
-HOLDER: Final = "erase"
 LOOKS_MAX: Final = 3
 POLL_S: Final = 0.2
 _ALL_THE_TIME: Final = "its owner changes the table all the time"

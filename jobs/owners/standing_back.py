@@ -64,7 +64,9 @@ class StandingBack:
         self._tables = 0
         """How many tables of which topics were followed in the last look."""
         self.holds: Mapping[TopicNumber, int] = {}
-        """Topic number -> until when its owner holds its table, on the wall clock."""
+        """Topic number -> until when its table is held, on the wall clock."""
+        self.erased: frozenset[TopicNumber] = frozenset()
+        """Those of them that an erasure alone holds."""
         self.attempts: frozenset[TopicNumber] = frozenset()
         """Topics whose owners are waited for."""
 
@@ -90,10 +92,17 @@ class StandingBack:
             for number, topic in (topics.items() if found else ())
             if topic.id.hex() in found
         }
+        self.erased = self._erased(topics, now_ms) if found else frozenset()
         self._attempts.keep(topics.keys())
         if self._watch is not None:
             self._follow(self._watch, topics, tables)
         self.look_again()
+
+    def _erased(
+        self, topics: Mapping[TopicNumber, Topic], now_ms: int
+    ) -> frozenset[TopicNumber]:
+        owners = self._catalog.read(lambda c: holds.load(c, now_ms, but=holds.ERASURE))
+        return frozenset(n for n in self.holds if topics[n].id.hex() not in owners)
 
     def look_again(self) -> None:
         """See what owners did since the last look."""

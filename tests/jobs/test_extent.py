@@ -10,6 +10,7 @@ import pytest
 
 from broker.catalog import requests
 from broker.catalog import topics as stored
+from broker.catalog.holds import ERASURE, OWNER
 from broker.status.file import path_of
 from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
@@ -432,6 +433,12 @@ def test_a_table_that_is_held_is_told_and_not_waited_for(world, extents):
     until_ms = extents.hold("t", 3_600_000)
     assert [one.held_until_ms for one in extents.of(["t", "other"])] == [until_ms, None]
     with pytest.raises(Stuck, match="t is stuck: its owner holds its table until"):
+        extents.compact(["t"], STUCK_S)
+    extents.hold("t", 3_600_000, ERASURE)  # the owner's outlives it
+    with pytest.raises(Stuck, match="its owner holds its table until"):
+        extents.compact(["t"], STUCK_S)
+    assert extents.release("t", OWNER) == 1
+    with pytest.raises(Stuck, match="t is stuck: lakelog erase holds its table"):
         extents.compact(["t"], STUCK_S)
     assert extents.release("t", "somebody") == 0
     assert extents.release("t") == 1

@@ -136,3 +136,7 @@ def test_what_waits_for_a_hold_of_an_owner_says_so():
     operation = render("", found(), status)
     assert operation.state == State.RUNNING
     assert operation.reason.startswith("a: its owner holds its table until 2023-11-14")
+    status = CompactorStatus(holds=status.holds, erased=("a",))
+    assert render("", found(), status).reason.startswith(
+        "a: lakelog erase holds its ta"
+    )

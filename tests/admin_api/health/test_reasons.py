@@ -17,6 +17,14 @@ def test_what_the_parts_say_is_passed_on():
     assert warnings_of(BROKER, COMPACTOR) == ["slow", "stuck"]
 
 
+def test_a_table_that_an_erasure_holds_is_a_warning_that_advises_nothing():
+    held = CompactorStatus(holds={"orders": 1_700_000_000_123}, erased=("orders",))
+    assert warnings_of(BrokerStatus(), held) == [
+        "orders: lakelog erase holds its table, and records wait in the log until it "
+        "ends (if it was killed, until 2023-11-14T22:13:20+00:00)"
+    ]
+
+
 def test_a_table_that_its_owner_holds_is_a_warning():
     held = CompactorStatus(holds={"orders": 1_700_000_000_123})
     assert warnings_of(BrokerStatus(), held) == [

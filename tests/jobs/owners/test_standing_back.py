@@ -300,10 +300,10 @@ def test_a_system_without_inotify_waits_for_nobody(world: World) -> None:
     back.close()
 
 
-def hold(world: World, topic: Any, for_ms: int = 600_000) -> int:
+def hold(world: World, topic: Any, for_ms: int = 600_000, by: str = holds.OWNER) -> int:
     now_ms = world.clock.now_ms()
     return world.catalog.change(
-        lambda c: holds.hold(c, topic.id.hex(), holds.OWNER, now_ms, for_ms)
+        lambda c: holds.hold(c, topic.id.hex(), by, now_ms, for_ms)
     )
 
 
@@ -313,6 +313,21 @@ def release(world: World, topic: Any) -> None:
 
 def version(world: World, topic: Any) -> int:
     return delta_log.load(str(world.path(topic))).version
+
+
+def test_which_tables_an_erasure_alone_holds_is_told(world: World) -> None:
+    compactor = world.compactor()
+    both, one, none = map(world.topic, ("both", "one", "none"))
+    hold(world, both)
+    for topic in (both, one):
+        hold(world, topic, by=holds.ERASURE)
+    compactor.step()
+    status = compactor.status()
+    assert (set(status.holds), status.erased) == ({"both", "one"}, ("one",))
+    for topic in (both, one, none):
+        release(world, topic)
+    compactor.step()
+    assert compactor.status().erased == ()
 
 
 @pytest.mark.parametrize("ends", ["released", "over"])
