@@ -26,7 +26,13 @@ from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.ids import TopicPartition
 from broker.status.file import read as read_status
-from broker.status.schema import CompactorStatus, TableState, held_sentence
+from broker.status.schema import (
+    BrokerStatus,
+    CompactorStatus,
+    OpenTransaction,
+    TableState,
+    held_sentence,
+)
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import open_store
 from broker.topics.configs import waits_for_table
@@ -214,10 +220,10 @@ class Extents:
         while late := [one for one in late if not self._reached(one, ids)]:
             self._give_up_if_stuck(late, request_id)
             if time.monotonic() > deadline:
-                names_late = ", ".join(extent.topic for extent in late)
+                names_late = [extent.topic for extent in late]
                 raise NotInTime(
-                    f"not in the tables after {timeout_s:g} s: {names_late};"
-                    " is a compactor running?"
+                    f"not in the tables after {timeout_s:g} s: {', '.join(names_late)}"
+                    f"; {self._why_late(names_late)}"
                 )
             time.sleep(POLL_S)
         known = {topic.name for topic in self.topics()}
@@ -246,6 +252,19 @@ class Extents:
         if all(extent.topic in why for extent in late):
             stuck = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
             raise Stuck("; ".join(stuck))
+
+    def _why_late(self, topics: Collection[str]) -> str:
+        """What may keep these topics' tables from what was asked for."""
+        status = self._status()
+        if status is None or status.state == "stopped":
+            return "is a compactor running?"
+        broker = read_status(self._data_dir, BrokerStatus, time.time())
+        open_ = () if broker is None else broker.transactions
+        held = [_open_sentence(one) for one in open_ if one.topic in topics]
+        if not held:
+            return "the compactor runs, so ask for longer (--timeout)"
+        named = ", ".join(held)
+        return f"open transactions hold them back: {named} (lakelog transactions list)"
 
     def _status(self) -> CompactorStatus | None:
         return read_status(self._data_dir, CompactorStatus, time.time())
@@ -346,6 +365,13 @@ def _reach(table: _Table, number: int, log_start: int, needed: int) -> int:
     """Up to where nothing of a partition is to come any more."""
     end = table.ends.get(number, 0)
     return end if end < needed else max(end, log_start)
+
+
+def _open_sentence(one: OpenTransaction) -> str:
+    whose = one.transactional_id or f"producer {one.producer_id}"
+    return (
+        f"of {whose} in {one.topic}-{one.partition} from offset {one.start_offset} on"
+    )
 
 
 def _knew(state: TableState, request_id: int) -> bool:

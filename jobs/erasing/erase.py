@@ -200,8 +200,8 @@ def _compacted(extents: Extents, topic: str, timeout_s: float) -> list[Any]:
         found = extents.compact([topic], timeout_s)
     except NotInTime as error:
         raise NotErased(
-            f"{error} What an open transaction holds back is erased once it has ended "
-            "(lakelog transactions list); nothing was changed"
+            f"{error} (what an open transaction holds back is erased once it has "
+            "ended); nothing was changed"
         ) from error
     except Stuck as error:
         raise NotErased(f"{error}; nothing was changed") from error

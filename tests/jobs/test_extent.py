@@ -12,13 +12,14 @@ from broker.catalog import requests
 from broker.catalog import topics as stored
 from broker.catalog.holds import ERASURE, OWNER
 from broker.status.file import path_of
-from broker.status.schema import CompactorStatus
+from broker.status.schema import BrokerStatus, CompactorStatus, OpenTransaction
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
 from lakehouse.log.delta_log import entry_path
 from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
 from tests.support.patience import STUCK_S, wait_until
+from tests.support.saying import say, say_as
 
 
 @pytest.fixture
@@ -186,6 +187,37 @@ def test_compact_without_a_compactor_says_what_is_late(world, extents):
     with pytest.raises(NotInTime, match=r"after 0.1 s: t; is a compactor running\?"):
         extents.compact([], timeout_s=0.1)
     assert [found.topic for found in extents.compact(["empty"], 0.1)] == ["empty"]
+
+
+def late(extents) -> str:
+    with pytest.raises(NotInTime, match=r"not in the tables after 0.1 s: t; ") as told:
+        extents.compact([], timeout_s=0.1)
+    return str(told.value).partition("; ")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"), [("pay", "of pay"), (None, "of producer 7")]
+)
+def test_compact_names_the_open_transaction_that_is_waited_for(
+    world, extents, name, whose
+):
+    world.produce(world.topic("t"), records(3))
+    say(world.data_dir, state="running")
+    open_ = [OpenTransaction(topic, 0, 2, 7, name) for topic in ("t", "other")]
+    say_as(world.data_dir, BrokerStatus(transactions=tuple(open_)))
+    assert late(extents) == (
+        f"open transactions hold them back: {whose} in t-0 from offset 2 on "
+        "(lakelog transactions list)"
+    )
+
+
+def test_compact_asks_for_a_compactor_only_where_none_runs(world, extents):
+    world.produce(world.topic("t"), records(3))
+    say_as(world.data_dir, BrokerStatus(transactions=(OpenTransaction("other", 0),)))
+    say(world.data_dir, state="stopped")
+    assert late(extents) == "is a compactor running?"
+    say(world.data_dir, state="running")
+    assert late(extents) == "the compactor runs, so ask for longer (--timeout)"
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(world, extents):
