@@ -69,7 +69,6 @@ class PartitionExtent:
     partition: int
     log_start: int
     table_end: int | None
-    last_stable_offset: int
     high_watermark: int
     segment_bytes: int
     files: int = 0
@@ -282,7 +281,7 @@ class Extents:
             size = log.sizes.get(key, 0)
             files = table.files_of.get(number, 0), table.small_files_of.get(number, 0)
             partitions.append(
-                PartitionExtent(number, start, reached, high, high, size, *files)
+                PartitionExtent(number, start, reached, high, size, *files)
             )
         damage = table.problem or log.problem
         return TopicExtent(
