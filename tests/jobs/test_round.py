@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import deltalake
 import pytest
 
 from broker.storage.files import PosixFiles
@@ -93,6 +94,19 @@ def test_the_time_of_each_phase_is_counted(
     counted = compactor.counters
     assert counted.rounds_write_ms >= 50
     assert counted.rounds_commit_ms >= 20
+
+
+def test_what_failed_is_not_deleted_if_it_left_its_table_since(world: World) -> None:
+    """It was committed all the same, and is of older versions for a time."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    root = world.path(topic)
+    [path] = load(str(root)).files
+    deltalake.DeltaTable(root).delete()
+    assert not load(str(root)).files
+    module.delete_unnamed(str(root), {path})
+    assert (root / path).exists()
 
 
 @pytest.mark.parametrize("is_forgotten", [True, False])

@@ -1,6 +1,7 @@
 """The order of an erasure, without the running parts; with them: the journeys."""
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -33,7 +34,7 @@ from jobs.merging.rewrite import Merged, MergeTask, attempted
 from jobs.owners.statement import hold
 from lakehouse import in_flight
 from lakehouse.in_flight import begin, hidden
-from lakehouse.log.delta_log import load
+from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.erasing.scene import PERSON, SECRET, Scene, watched
 from tests.jobs.world import World, alter_configs, start_at
 from tests.support.asleep import COMPACTOR, asleep
@@ -161,17 +162,45 @@ def test_a_file_whose_name_is_no_text_is_named_and_the_erasure_noted(
     assert (row["rows"], row["is_proven"]) == (1, False)
 
 
-@pytest.mark.usefixtures("broker")
-def test_nothing_is_proven_beside_a_new_file_that_only_an_offset_showed(
-    scene: Scene,
-) -> None:
-    """With the rows the offset is gone, and the last look finds nothing."""
+def write_anothers(scene: Scene) -> Path:
+    """A new file that has the person's offset, with another key."""
     live = min(file.path for file in load(scene.root).files.values())
     mine = Path(scene.root) / "partition=0" / "part-00000-of-somebody.parquet"
     read = pq.read_table(Path(scene.root) / live, partitioning=None)
     anna = pa.array([b"anna"] * len(read), pa.binary())
     at = read.schema.get_field_index("key")
     pq.write_table(read.set_column(at, "key", anna), mine)
+    return mine
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_a_commit_has_named_since_is_no_doubt_though_it_left_again(
+    scene: Scene,
+) -> None:
+    """As a file of an owner's that was merged; that it is new is told no more."""
+    mine = write_anothers(scene)
+    path = str(mine.relative_to(scene.root))
+    add = {"path": path, "partitionValues": {"partition": "0"}, "dataChange": True,
+           "size": mine.stat().st_size, "modificationTime": 1}  # fmt: skip
+    remove = {"path": path, "deletionTimestamp": 1, "dataChange": True}
+
+    def commit() -> None:
+        for action in ({"add": add}, {"remove": remove}):
+            entry = Path(entry_path(scene.root, load(scene.root).version + 1))
+            entry.write_text(json.dumps(action))
+
+    with once_the_log_is_gone(commit):
+        done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), list(done.left)) == ({0: 1}, [])
+    assert mine.exists()
+
+
+@pytest.mark.usefixtures("broker")
+def test_nothing_is_proven_beside_a_new_file_that_only_an_offset_showed(
+    scene: Scene,
+) -> None:
+    """With the rows the offset is gone, and the last look finds nothing."""
+    mine = write_anothers(scene)
     done = run(scene.world.data_dir, ASKED, 30)
     assert (dict(done.rows), done.proven) == ({0: 1}, ())
     assert mine.exists()
@@ -529,8 +558,9 @@ def is_held(scene: Scene) -> bool:
 
 
 @pytest.mark.usefixtures("broker")
+@pytest.mark.parametrize("slow", [0, 2])
 def test_the_table_is_held_however_long_a_look_takes(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, slow: int
 ) -> None:
     look, seen = erasing.look, list[bool]()
     monkeypatch.setattr(erasing, "HOLD_MS", 1_500)
@@ -538,7 +568,7 @@ def test_the_table_is_held_however_long_a_look_takes(
 
     def slowly(*given: Any) -> Any:
         found = look(*given)
-        time.sleep(0 if seen else 2.0)
+        time.sleep(2.0 if len(seen) == slow else 0)
         seen.append(is_held(scene))
         return found
 

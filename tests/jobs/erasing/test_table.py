@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 from uuid import UUID
 
 import deltalake
@@ -263,6 +264,20 @@ def test_a_file_that_nobody_can_read_goes_if_the_log_or_its_name_says_it_is_dead
     assert found.past == sorted([first, ours])
     [sentence] = found.unsure
     assert sentence.startswith(f"{owners} may have such rows: ")
+
+
+@pytest.mark.parametrize("before", ["", "file:{root}/"])
+def test_a_file_that_nobody_can_read_is_dead_by_whatever_name_it_left(
+    scene: Scene, before: str
+) -> None:
+    path = "partition=0/part-0 of somebody.parquet"
+    Path(scene.root, path).write_bytes(b"half of it")
+    named = quote(before.format(root=scene.root) + path, safe="/:=")
+    left = {"remove": {"path": named, "deletionTimestamp": 1, "dataChange": True}}
+    entry = Path(entry_path(scene.root, load(scene.root).version + 1))
+    entry.write_text(json.dumps(left))
+    found = scene.look(b"nobody")
+    assert (found.past, found.unsure) == ([path], [])
 
 
 def test_older_versions_are_found_in_files_whose_names_have_no_end(
