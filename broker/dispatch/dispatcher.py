@@ -271,11 +271,12 @@ class Session:
         header = decode_header(frame)
         key, version = header.key, header.version
         route = self._dispatcher.route(key, version)
-        head = bytes(frame[HEAD.size : header.body_position])
         context = self._context(key, version, header.client_id)
-        known = Known(route, head, header.body_position, context)
-        if len(head) <= KEPT_BYTES_MAX:
-            self._known[key, version] = known
+        end = header.body_position
+        if end - HEAD.size > KEPT_BYTES_MAX:
+            return Known(route, b"", end, context)
+        known = Known(route, bytes(frame[HEAD.size : end]), end, context)
+        self._known[key, version] = known
         return known
 
     def _step_down(self, correlation_id: int) -> tuple[Route, int, Any]:

@@ -200,16 +200,9 @@ class Receiver:
         wanted = self._wanted()
         if not self._reserved:  # nothing of the budget is held, so no block is
             self._stash()
-        elif self._block is None or (self._position and not self._fits(wanted)):
+        elif self._block is None or self._position:  # that of the frame before
             self._move(min(wanted, STEP_BYTES))
         return True
-
-    def _fits(self, wanted: int) -> bool:
-        """Whether the rest of the block of a frame before is large enough, and the
-        block not more than what was taken of the budget stands for."""
-        assert self._block is not None
-        size = len(self._block)
-        return wanted <= size - self._position and size < 2 * wanted
 
     def close(self) -> None:
         """Give back what is held."""

@@ -12,6 +12,7 @@ from broker.apis.produce import produce
 from broker.dispatch.dispatcher import (
     KEPT_BYTES_MAX,
     PREFIX_LENGTHS_MAX,
+    REPEATS_MAX,
     Dispatcher,
     Session,
 )
@@ -217,7 +218,7 @@ def test_nothing_is_kept_of_a_request_that_begins_with_much(tmp_path: Path) -> N
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            session = session_of(broker)
+            session, asked = counting_session(broker)
             name = "c" * (KEPT_BYTES_MAX + 1)
             for number in range(2):
                 frame = frame_of(
@@ -226,21 +227,27 @@ def test_nothing_is_kept_of_a_request_that_begins_with_much(tmp_path: Path) -> N
                 _, response = await answered(session, frame, 9, by_repeat=False)
                 (one,) = response.responses[0].partition_responses
                 assert (one.error_code, one.base_offset) == (0, number)
+            assert len(asked) == 1
 
     run(scenario)
 
 
-def test_who_begins_in_ever_more_ways_is_not_looked_at_for_ever(tmp_path: Path) -> None:
+def counting_session(broker: Broker) -> tuple[Session, list[int]]:
+    """A session, and how long each request was that was looked at to be kept."""
     asked: list[int] = []
 
     def counted(frame: memoryview, *read: Any) -> Repeat | None:
         asked.append(len(frame))
         return repeat(frame, *read)
 
+    served = replace(produce.__dict__["served"], repeat=counted)
+    return Dispatcher(Registry([served]), broker).session("127.0.0.1"), asked
+
+
+def test_who_begins_in_ever_more_ways_is_not_looked_at_for_ever(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            served = replace(produce.__dict__["served"], repeat=counted)
-            session = Dispatcher(Registry([served]), broker).session("127.0.0.1")
+            session, asked = counting_session(broker)
             for n in range(1, PREFIX_LENGTHS_MAX + 3):
                 await create(broker, "t" * n)
             for turn in range(2):
@@ -250,7 +257,20 @@ def test_who_begins_in_ever_more_ways_is_not_looked_at_for_ever(tmp_path: Path) 
                     _, response = await answered(session, frame, 9, by_repeat=again)
                     (one,) = response.responses[0].partition_responses
                     assert (one.error_code, one.base_offset) == (0, turn)
-        assert len(asked) == PREFIX_LENGTHS_MAX + 1
+            assert len(asked) == PREFIX_LENGTHS_MAX + 1
+
+    run(scenario)
+
+
+def test_of_many_partitions_so_many_are_kept_and_no_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            session, asked = counting_session(broker)
+            await create(broker, "t", partitions=REPEATS_MAX + 2)
+            for index in range(REPEATS_MAX + 2):
+                frame = frame_of(produce_request("t", (index, batch_of(b"x"))), 9)
+                await answered(session, frame, 9, by_repeat=False)
+            assert len(session._repeats) == len(asked) == REPEATS_MAX
 
     run(scenario)
 
