@@ -25,6 +25,7 @@ from lakehouse.log.delta_log import (
 from lakehouse.log.entry import repair_entry
 from lakehouse.log.in_commit import moment_of
 from lakehouse.log.log_store import put_for_blank
+from lakehouse.log.provenance import is_ours
 from lakehouse.log.torn import is_blank
 
 
@@ -37,8 +38,9 @@ def fill_last(table: Snapshot, count: int) -> None:
 
 
 def fill_between(path: str, topic_id: str) -> bool:
-    """Fill in the empty entries that a whole one follows, of the topic's table; was
-    there one? What is torn and has bytes was whole when that was made: it is damage."""
+    """Fill in the empty entries that a whole one of an owner's follows, of the topic's
+    table; was there one? What is torn and has bytes was whole when that was made, and
+    so was whatever one of ours follows, which syncs all that is before it: damage."""
     filled = False
     for version in _between(path):
         with suppress(TableMissing, LogDamaged):
@@ -53,20 +55,22 @@ def _between(path: str) -> list[int]:
     blank: list[int] = []
     for version in entry_versions(path):
         if is_blank(entry_path(path, version)):
-            blank += [version] if version else []
-            continue
-        if blank and _is_whole(path, version):
-            found += blank
-        blank = []
+            blank.append(version)
+        elif found or blank:
+            text = _whole(path, version)
+            if text is not None:
+                found = [] if is_ours(text.decode()) else found + blank
+            blank = []
     return found
 
 
-def _is_whole(path: str, version: int) -> bool:
+def _whole(path: str, version: int) -> bytes | None:
     try:
-        parse_commit(version, read_entry(path, version))
+        text = read_entry(path, version)
+        parse_commit(version, text)
     except (OSError, ValueError, LogDamaged):
-        return False
-    return True
+        return None
+    return text
 
 
 def _fill(table: Snapshot, *, is_last: bool = True) -> bool:

@@ -20,6 +20,7 @@ from tests.support.tables import TOPIC_ID, Writer
 
 TORN = b'{"add":{"pa'
 WHOLE = b'{"commitInfo":{"operation":"HIS"}}'
+OURS = b'{"commitInfo":{"operation":"LAKELOG COMPACT","engineInfo":"Lakelog"}}'
 
 
 @pytest.fixture
@@ -174,10 +175,23 @@ def test_what_its_owner_made_whole_meanwhile_is_not_replaced(
     assert not list(place.parent.glob(".entry-*"))
 
 
+def test_an_entry_of_ours_that_was_emptied_is_damage(writer: Writer) -> None:
+    """Filled in, the offsets between its neighbours' would be a gap like a deleted one,
+    and the file of their records nobody's."""
+    writer.add(0, 10, 20)
+    writer.add(0, 20, 30)
+    Path(entry_path(writer.path, 2)).write_bytes(b"")
+    assert not fill_between(writer.path, TOPIC_ID)
+    with pytest.raises(LogDamaged, match=r"00000002\.json is torn"):
+        load(writer.path)
+
+
 @pytest.mark.parametrize(
     ("contents", "topic_id"),
     [
         ([b"", TORN, WHOLE], TOPIC_ID), ([TORN, WHOLE], TOPIC_ID),
+        ([b"", OURS], TOPIC_ID), ([b"", WHOLE, OURS], TOPIC_ID),
+        ([b"", WHOLE, TORN, OURS], TOPIC_ID), ([b"", WHOLE, b"", OURS], TOPIC_ID),
         ([b"", b'{"txn": 5}'], TOPIC_ID), ([b"", b""], TOPIC_ID),
         ([b"", WHOLE], "another"), ([b" " * 5000, WHOLE], TOPIC_ID),
     ],
