@@ -59,7 +59,7 @@ def _compactors(data_dir: Path) -> Iterator[tuple[int, int, float]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if _is_compactor(process.cmdline()) and _has_open(process.pid, catalog):
-                yield process.pid, _own_number(process.pid), process.create_time()
+                yield process.pid, _own_number(process.pid), _began_s(process.pid)
 
 
 def _is_compactor(command: Sequence[str]) -> bool:
@@ -84,3 +84,11 @@ def _own_number(pid: int) -> int:
     said = Path(f"/proc/{pid}/status").read_text()
     numbers = next(line for line in said.splitlines() if line.startswith("NSpid:"))
     return int(numbers.split()[-1])
+
+
+def _began_s(pid: int) -> float:
+    """psutil's may be a second early, as it counts from a boot in whole seconds: one
+    that was started anew right behind the last status would seem to be the old one."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    after_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot_s

@@ -11,6 +11,7 @@ import pytest
 
 from broker.status.file import path_of
 from broker.status.schema import CompactorStatus
+from jobs.erasing import compactors
 from jobs.erasing.compactors import check_all_heard
 from jobs.erasing.table import NotErased
 from tests.support.asleep import COMPACTOR, asleep
@@ -46,7 +47,7 @@ def say(data_dir: Path, pid: int, state: str = "running", ago_s: float = 0) -> N
 @pytest.fixture
 def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes began before whatever a test says that they said."""
-    monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
+    monkeypatch.setattr(compactors, "_began_s", lambda pid: 0.0)
 
 
 @pytest.mark.usefixtures("long_there")
@@ -136,3 +137,11 @@ def test_one_that_was_killed_has_ended_before_anybody_has_heard_of_it(
         killed = psutil.Process(process.pid)
         wait_until(lambda: killed.status() == psutil.STATUS_ZOMBIE)
         check_all_heard(there)
+
+
+def test_when_a_process_began_is_known_to_the_tick(there: Path) -> None:
+    """A supervisor may start one anew a tenth of a second behind the last status."""
+    before_s = time.time()
+    with asleep(there, *COMPACTOR) as process:
+        began_s = compactors._began_s(process.pid)
+        assert before_s - 0.05 < began_s < time.time() + 0.05
