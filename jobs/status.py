@@ -159,7 +159,7 @@ class StatusFile:
         self,
         data_dir: Path,
         say: Callable[[], CompactorStatus],
-        has_lease: Callable[[], bool] = lambda: True,
+        has_lease: Callable[[], bool],
     ) -> None:
         self._path, self._say = file.path_of(data_dir, CompactorStatus), say
         self._data_dir, self._has_lease = data_dir, has_lease

@@ -33,7 +33,7 @@ def test_the_writers_and_the_reader_agree(tmp_path: Path) -> None:
     assert (status.broker(), status.compactor()) == (None, None)
     write_broker(tmp_path, BrokerStatus(problems=("full",)))
     compactor = CompactorStatus(problems=("t is stuck",), counters={"rows_total": 1})
-    CompactorStatusFile(tmp_path, lambda: compactor).write()
+    CompactorStatusFile(tmp_path, lambda: compactor, lambda: True).write()
     broker = status.broker()
     assert broker is not None
     assert broker.problems == ("full",)

@@ -341,14 +341,14 @@ def stop_topic(world, compactor) -> Path:
         world.flush(compactor)
     compactor.step()
     (world.data_dir / "run").mkdir()
-    StatusFile(world.data_dir, compactor.status).write()
+    StatusFile(world.data_dir, compactor.status, lambda: True).write()
     assert compactor.status().tables[0].stuck
     return entry
 
 
 def while_it_compacts(world, compactor, wait) -> None:
     """Call ``wait`` beside a compactor for which no time passes."""
-    status = StatusFile(world.data_dir, compactor.status)
+    status = StatusFile(world.data_dir, compactor.status, lambda: True)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(wait)
         while not waiting.done():

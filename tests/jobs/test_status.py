@@ -28,7 +28,7 @@ from jobs.stuck import WHOLE_TOPIC, Stuck
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     said = CompactorStatus(state="running", counters=Counters(rounds=1).totals())
-    status = StatusFile(tmp_path, lambda: said)
+    status = StatusFile(tmp_path, lambda: said, lambda: True)
     status.start()
     assert file.read(tmp_path, CompactorStatus, time.time()) == said
     said = CompactorStatus(state="stopped")
@@ -82,7 +82,7 @@ def test_who_stands_by_says_so_where_nobody_else_says_anything(
 
 
 def test_a_disk_that_takes_nothing_does_not_stop_it(tmp_path: Path) -> None:
-    StatusFile(tmp_path / "missing", CompactorStatus).write()
+    StatusFile(tmp_path / "missing", CompactorStatus, lambda: True).write()
 
 
 def test_counters_are_named_as_such() -> None:
