@@ -6,7 +6,8 @@ of what the log still has: with what its owner had deleted. The idea: the commit
 topic stay in the table's state whoever replaces it, and RESTORE brings the rest back.
 """
 
-from lakehouse.log.delta_log import Snapshot, entries_before, table_ends
+from lakehouse.errors import LakehouseError
+from lakehouse.log.delta_log import Snapshot, entries_before, load_version, table_ends
 from lakehouse.properties import TOPIC_ID
 
 
@@ -20,13 +21,23 @@ def why_replaced(found: Snapshot, topic_id: str) -> str | None:
     back = "the version before" if version is None else f"version {version - 1}"
     return (
         f"{found.path} was replaced {when}by its owner, or lost its topic's id: "
-        f"RESTORE it to {back}"
+        f"RESTORE it to {back}, and delete again what was deleted since"
     )
 
 
 def _replaced_in(found: Snapshot, topic_id: str) -> int | None:
-    """The version that took the topic's id out; None: the newest entries, as far as
-    they are asked, do not tell."""
+    """The version that took the topic's id out, if the one before can be made of the
+    log; None: the newest entries, as far as they are asked, do not tell."""
+    version = _taken_out_in(found, topic_id)
+    if version is not None:
+        try:
+            load_version(found.path, version - 1)
+        except (LakehouseError, OSError):
+            return None
+    return version
+
+
+def _taken_out_in(found: Snapshot, topic_id: str) -> int | None:
     version = None
     for commit in entries_before(found):
         said = commit.metadata

@@ -81,7 +81,9 @@ def test_a_topic_whose_table_was_replaced_is_named(tmp_path: Path) -> None:
     deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
     [remark] = check_data_directory(tmp_path).remarks
     assert remark.startswith(f"orders: {writer.path} was replaced in version 2 ")
-    assert remark.endswith(": RESTORE it to version 1")
+    assert remark.endswith(
+        ": RESTORE it to version 1, and delete again what was deleted since"
+    )
 
 
 def test_what_cannot_be_read_or_goes_meanwhile_is_none(

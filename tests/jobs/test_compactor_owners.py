@@ -309,7 +309,9 @@ def test_a_replaced_table_comes_back_as_its_owner_had_it(world: World) -> None:
         world.clock.advance(60_000)
     compactor.step()
     [problem] = compactor.status().problems
-    assert problem.endswith(": RESTORE it to version 2")
+    assert problem.endswith(
+        ": RESTORE it to version 2, and delete again what was deleted since"
+    )
     deltalake.DeltaTable(path).restore(2)
     world.clock.advance(60_000)
     world.flush(compactor)

@@ -182,7 +182,7 @@ def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:
     assert load(str(world.path(theirs))).version == 3
     problem = only_problem(compactor)
     assert "theirs was replaced in version 3 by its owner" in problem
-    assert "RESTORE it to version 2. Put back what was taken" in problem
+    assert "and delete again what was deleted since. Put back what was taken" in problem
 
 
 @pytest.mark.parametrize("all_of_it", [False, True])

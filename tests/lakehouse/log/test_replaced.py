@@ -13,6 +13,7 @@ from lakehouse.log.replaced import why_replaced
 from tests.support.tables import TOPIC_ID, Writer
 
 OTHER = "f" * 32
+END = ", and delete again what was deleted since"
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_what_was_before_is_brought_back_with_its_deletes(writer: Writer) -> Non
     replace(writer.path)
     alter(writer.path)
     assert f"{writer.path} was replaced in version 4 by its owner" in said(writer)
-    assert said(writer).endswith(": RESTORE it to version 3")
+    assert said(writer).endswith(f": RESTORE it to version 3{END}")
     deltalake.DeltaTable(writer.path).restore(3)
     writer.add(0, 10, 12)
     rows = deltalake.DeltaTable(writer.path).to_pyarrow_table()
@@ -56,7 +57,7 @@ def test_so_it_is_of_one_that_names_another_topic_now(
 ) -> None:
     other = Writer(str(tmp_path), "other", OTHER)
     shutil.copy(entry_path(other.path, 0), entry_path(writer.path, 2))
-    assert said(writer).endswith(": RESTORE it to version 1")
+    assert said(writer).endswith(f": RESTORE it to version 1{END}")
 
 
 def test_where_the_log_does_not_tell_the_version_none_is_named(writer: Writer) -> None:
@@ -65,7 +66,31 @@ def test_where_the_log_does_not_tell_the_version_none_is_named(writer: Writer) -
     for version in range(2):
         os.unlink(entry_path(writer.path, version))
     assert f"{writer.path} was replaced by its owner" in said(writer)
-    assert said(writer).endswith(": RESTORE it to the version before")
+    assert said(writer).endswith(f": RESTORE it to the version before{END}")
+
+
+def test_a_version_is_named_if_its_state_can_be_made(writer: Writer) -> None:
+    """Of a log that was cleaned: the topic's commits tell that it was there still."""
+    writer.add(0, 10, 20)
+    replace(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    assert said(writer).endswith(f": RESTORE it to version 2{END}")
+    os.unlink(entry_path(writer.path, 0))
+    os.unlink(entry_path(writer.path, 1))
+    assert said(writer).endswith(f": RESTORE it to the version before{END}")
+
+
+def test_behind_a_checkpoint_the_topics_own_commits_tell_the_version(
+    writer: Writer,
+) -> None:
+    writer.add(0, 10, 20)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    os.unlink(entry_path(writer.path, 0))
+    os.unlink(entry_path(writer.path, 1))
+    replace(writer.path)
+    assert said(writer).endswith(f": RESTORE it to version 2{END}")
+    deltalake.DeltaTable(writer.path).restore(2)
+    assert load(writer.path).topic_id == TOPIC_ID
 
 
 def test_what_never_was_a_topics_was_not_replaced(writer: Writer) -> None:
