@@ -55,8 +55,7 @@ from tests.support.rig import (
 from tests.support.tables import FIRST_MS, Writer
 from tests.support.tables import value as table_value
 
-HOUR_MS = 3_600_000
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 def with_node(
@@ -139,9 +138,8 @@ def test_a_segment_is_sealed_when_it_is_old(tmp_path: Path) -> None:
 
 
 def test_records_past_their_retention_are_below_the_log_start(tmp_path: Path) -> None:
-    assert FIRST_MS < 1_750_000_000_000  # the table's records are old
-
     async def story(node: Node) -> None:
+        assert FIRST_MS < 1_750_000_000_000  # the table's records are old
         partition = await compacted(node, 100, retention_ms=str(DAY_MS))
         await until(lambda: partition.log_start == 100)
 
@@ -157,25 +155,28 @@ def test_without_a_limit_nothing_goes(tmp_path: Path) -> None:
     with_node(tmp_path, story, **{"lake.retention_check_ms": "100"})
 
 
-def test_records_that_nobody_has_are_a_problem_in_the_status(tmp_path: Path) -> None:
-    table = tmp_path / "tables" / "orders"
+@pytest.mark.parametrize("log_entry", ["", f"_delta_log/{0:020d}.json"])
+def test_what_nobody_has_is_a_problem(tmp_path: Path, log_entry: str) -> None:
+    lost, moved = tmp_path / "tables" / "orders" / log_entry, tmp_path / "moved"
 
     async def before(node: Node) -> None:
         await compacted(node, 100)
         await until(lambda: not node.broker.wal.segments())
 
     async def after(node: Node) -> None:
-        await until(lambda: bool(node._facts().problems))
-        (problem,) = node._facts().problems
-        assert "offsets 0 to 99 of orders-0 are in no segment" in problem
-        assert f"there is no table at {table}" in problem
+        await until(lambda: any("are in no" in each for each in node._problems()))
+        [problem] = [each for each in node._problems() if "are in no" in each]
+        assert "offsets 0 to 99 of orders-0 are in no segment: " in problem
+        assert ("DeleteRecords before 100" in problem) is not bool(log_entry)
         data = await fetch_one(node.broker, "orders", 0)
         assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        table.with_suffix(".moved").rename(table)
+        moved.rename(lost)
         await until(lambda: not node._facts().problems)
 
     with_node(tmp_path, before)
-    table.rename(table.with_suffix(".moved"))
+    lost.rename(moved)
+    if log_entry:  # most of the table may be there
+        lost.write_text("{")
     with_node(tmp_path, after)
 
 
