@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
 from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
-from lakehouse.log.next_entry import Step, check_goes_on
+from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
 from lakehouse.log.ours import why_not_ours
 
 COMMIT_ATTEMPTS = 16
@@ -50,6 +50,10 @@ def commit_judged(
         odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
         drop_checksums(table.path, before + 1)  # readers would believe them of ours
         try:
+            if (
+                odd
+            ):  # as `put_next` does: who reads ours knows that what it stands on is
+                sync_entries(table, before)
             done = (librarys if odd else ours)(before)
         except CommitRefused as error:
             done, refused = False, _because(odd, error)

@@ -7,6 +7,7 @@ import deltalake
 import pytest
 
 from lakehouse.errors import CommitRefused
+from lakehouse.log import next_entry
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
@@ -89,3 +90,23 @@ def test_a_table_of_which_several_entries_went_takes_the_next_one(writer, is_lib
         Path(entry_path(writer.path, gone)).with_suffix(".crc").write_text("{}")
     assert writer.add(0, 0, 10).version == version
     assert deltalake.DeltaTable(writer.path).version() == version
+
+
+@pytest.mark.parametrize("is_librarys", [False, True])
+def test_what_ours_stands_on_is_synced_before_ours_is_there(
+    writer, monkeypatch, is_librarys
+):
+    """An owner's tools sync nothing. So a whole entry of ours proves all before it."""
+    if is_librarys:
+        deltalake.DeltaTable(writer.path).alter.add_constraint({"sane": "offset >= 0"})
+    writer.add(0, 0, 10)
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    version = load(writer.path).version
+    before = []
+
+    def sync(path):
+        before.append((path, os.path.exists(entry_path(writer.path, version + 1))))
+
+    monkeypatch.setattr(next_entry, "sync_file", sync)
+    writer.add(0, 10, 20)
+    assert (entry_path(writer.path, version), False) in before
