@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,8 +23,8 @@ from broker.catalog import holds, renewals, requests
 from broker.status.file import STALE_S, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
+from jobs.erasing import compactors, records
 from jobs.erasing import erase as erasing
-from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
@@ -354,7 +353,7 @@ def theirs(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes began before whatever a test says that they said."""
-    monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
+    monkeypatch.setattr(compactors, "_began_s", lambda pid: 0.0)
 
 
 def say_long_ago(scene: Scene, changed_s: float, pid: int, **what: Any) -> None:
