@@ -50,9 +50,7 @@ def commit_judged(
         odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
         drop_checksums(table.path, before + 1)  # readers would believe them of ours
         try:
-            if (
-                odd
-            ):  # as `put_next` does: who reads ours knows that what it stands on is
+            if odd:  # as `put_next` does: a whole one of ours proves all before it
                 sync_entries(table, before)
             done = (librarys if odd else ours)(before)
         except CommitRefused as error:

@@ -220,12 +220,13 @@ class MaintenanceScheduler:
     def _sentence(self, missing: Missing, damaged: Sequence[int]) -> str:
         number, index = missing.partition.key
         name, why = self._name(missing.partition), self._lake.why_missing(number, index)
-        way_out = self._way_out(missing, TAKEN)
         if number in self._lake.unreadable_topics():  # most of it may be there
-            way_out = f". It is there once the table can be read: put back {TAKEN}"
+            then = f". It is there once the table can be read: put back {TAKEN}"
+        else:
+            then = self._way_out(missing, TAKEN)
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
-            f"segment: {why}{_kept_for(missing, damaged)}{way_out}"
+            f"segment: {why}{_kept_for(missing, damaged)}{then}"
         )
 
     def _damaged_segments(self) -> list[int]:

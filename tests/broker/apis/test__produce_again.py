@@ -35,6 +35,18 @@ def session_of(broker: Broker) -> Session:
     return Dispatcher(Registry(served), broker).session("127.0.0.1")
 
 
+def counting_session(broker: Broker) -> tuple[Session, list[int]]:
+    """A session, and how long each request was that was looked at to be kept."""
+    asked: list[int] = []
+
+    def counted(frame: memoryview, *read: Any) -> Repeat | None:
+        asked.append(len(frame))
+        return repeat(frame, *read)
+
+    served = replace(produce.__dict__["served"], repeat=counted)
+    return Dispatcher(Registry([served]), broker).session("127.0.0.1"), asked
+
+
 def request_of(
     broker: Broker, topic: str, batch: bytearray | None, **more: Any
 ) -> ProduceRequest:
@@ -230,18 +242,6 @@ def test_nothing_is_kept_of_a_request_that_begins_with_much(tmp_path: Path) -> N
             assert len(asked) == 1
 
     run(scenario)
-
-
-def counting_session(broker: Broker) -> tuple[Session, list[int]]:
-    """A session, and how long each request was that was looked at to be kept."""
-    asked: list[int] = []
-
-    def counted(frame: memoryview, *read: Any) -> Repeat | None:
-        asked.append(len(frame))
-        return repeat(frame, *read)
-
-    served = replace(produce.__dict__["served"], repeat=counted)
-    return Dispatcher(Registry([served]), broker).session("127.0.0.1"), asked
 
 
 def test_who_begins_in_ever_more_ways_is_not_looked_at_for_ever(tmp_path: Path) -> None:

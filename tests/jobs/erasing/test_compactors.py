@@ -44,12 +44,6 @@ def say(data_dir: Path, pid: int, state: str = "running", ago_s: float = 0) -> N
         os.utime(path_of(data_dir, CompactorStatus), (said_s, said_s))
 
 
-@pytest.fixture
-def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes began before whatever a test says that they said."""
-    monkeypatch.setattr(compactors, "_began_s", lambda pid: 0.0)
-
-
 @pytest.mark.usefixtures("long_there")
 @pytest.mark.parametrize(
     ("words", "is_one"),

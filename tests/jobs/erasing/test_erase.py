@@ -23,8 +23,8 @@ from broker.catalog import holds, renewals, requests
 from broker.status.file import STALE_S, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
-from jobs.erasing import compactors, records
 from jobs.erasing import erase as erasing
+from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
@@ -348,12 +348,6 @@ def theirs(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
     """A process that was started as a compactor is, and says nothing itself."""
     with asleep(scene.world.data_dir, *COMPACTOR) as process:
         yield process
-
-
-@pytest.fixture
-def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes began before whatever a test says that they said."""
-    monkeypatch.setattr(compactors, "_began_s", lambda pid: 0.0)
 
 
 def say_long_ago(scene: Scene, changed_s: float, pid: int, **what: Any) -> None:
