@@ -114,8 +114,8 @@ class Story:
 
     def _flip(self, one: Written, at: int, bits: int) -> None:
         """Change these bits at a place from where a batch begins."""
-        for path in (self.world.data_dir / "wal").iterdir():
-            data = bytearray(path.read_bytes() if path.is_file() else b"")
+        for path in (self.world.data_dir / "wal").glob("*.log"):
+            data = bytearray(path.read_bytes())
             base = data.find(one.batch)
             if base >= 0:
                 data[base + at] ^= bits

@@ -28,7 +28,7 @@ from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.specials import Special, bases_of, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at
 from tests.support.batches import Record, make_batch, read_batch
-from tests.support.damage import tear_batch
+from tests.support.damage import segment_with, tear_batch
 
 NOW_MS = 1_700_000_000_000
 SPECIALS = st.sampled_from(
@@ -241,8 +241,7 @@ def test_nothing_waits_where_all_that_is_left_lies_below_the_log_start(
 
 def flip(one: Partition, batch: bytes, at: int, bit: int) -> None:
     """Damage a batch where it lies."""
-    paths = [path for path in (one.world.data_dir / "wal").iterdir() if path.is_file()]
-    [path] = [path for path in paths if batch in path.read_bytes()]
+    path = segment_with(one.world.data_dir / "wal", batch)
     data = bytearray(path.read_bytes())
     data[data.index(batch) + at] ^= bit
     path.write_bytes(data)

@@ -398,7 +398,7 @@ def test_what_was_released_before_the_checkpoint_was_lost_is_not_told_for_ever(
     world.checkpoint()
     world.wal.release(numbers[1])
     world.restart_log()
-    for path in (world.data_dir / "wal").glob("segment-*"):
+    for path in (world.data_dir / "wal").glob("*.log"):
         identity = read_identity(path.read_bytes()[:HEADER_BLOCK_BYTES])
         if identity is not None and identity.sequence == numbers[1]:
             path.unlink()

@@ -17,6 +17,7 @@ from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import entry_path, load, table_ends
 from tests.jobs.world import World, damage
 from tests.support.batches import Record, make_batch
+from tests.support.damage import segment_with
 
 RECORDS = [Record(b"k", b"v")] * 10
 
@@ -151,9 +152,7 @@ def test_a_lost_segment_of_a_topic_without_a_table_stops_all_of_it_until_it_is_g
         world.produce(topic, [Record(b"k", b"whole")] * 3, 1 if value != b"LOST" else 0)
         world.roll()
     world.checkpoint()
-    wal = world.data_dir / "wal"
-    [file] = [path for path in wal.glob("segment-*") if b"LOST" in path.read_bytes()]
-    file.unlink()
+    segment_with(world.data_dir / "wal", b"LOST").unlink()
     world.restart_log(is_whole=False)
     compactor = world.compactor()
     for _ in range(3):

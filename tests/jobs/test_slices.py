@@ -21,6 +21,7 @@ from jobs import slices
 from jobs.slices import APART_BYTES, RUN_BYTES, Slice, read_batches
 from tests.jobs.world import World, WornFiles
 from tests.support.batches import Record, make_batch
+from tests.support.damage import segment_with
 
 SMALL = [Record(b"k", b"v")]
 LARGE = [Record(b"k", os.urandom(2 * APART_BYTES))]
@@ -53,9 +54,7 @@ class Log:
     def file(self) -> Path:
         """That of the segment: others are made before they are needed."""
         first = self.made[0][0]
-        paths = (self.world.data_dir / "wal").glob("*.log")
-        [path] = (path for path in paths if first in path.read_bytes())
-        return path
+        return segment_with(self.world.data_dir / "wal", first)
 
     def change(self, batch: bytearray, at: int) -> None:
         """Change one byte of a batch, or of its entry's header (below 0)."""

@@ -24,6 +24,7 @@ from jobs.rows import write_file
 from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.world import World, WornFiles, damage
 from tests.support.batches import Record, make_batch, read_batch
+from tests.support.damage import segment_with
 
 PRODUCERS = (1, 2, 3)
 NOW_MS = 1_700_000_000_000
@@ -179,8 +180,7 @@ def test_a_damaged_marker_decides_nothing(story: Story) -> None:
     assign(batch, 1)
     story.world.append(story.topic, batch)
     story.record(0)
-    files = [one for one in (story.world.data_dir / "wal").iterdir() if one.is_file()]
-    (path,) = [one for one in files if bytes(batch) in one.read_bytes()]
+    path = segment_with(story.world.data_dir / "wal", bytes(batch))
     data = bytearray(path.read_bytes())
     at = data.index(bytes(batch))
     data[at + 69] ^= 1  # an abort becomes a commit
@@ -269,8 +269,7 @@ def test_what_a_damaged_marker_ended_is_not_judged_by_the_next(
     story.record(1)
     story.marker(1, commit=ends_well)
     story.world.roll()
-    files = [one for one in (story.world.data_dir / "wal").iterdir() if one.is_file()]
-    (path,) = [one for one in files if bytes(batch) in one.read_bytes()]
+    path = segment_with(story.world.data_dir / "wal", bytes(batch))
     data = bytearray(path.read_bytes())
     at = data.index(bytes(batch))
     if damaged_at is None:
