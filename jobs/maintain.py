@@ -11,8 +11,8 @@ what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM; what a 
 replaced goes as expired rows do (`jobs.merging.names` knows which). A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
 later nobody knows, and its time begins when this process first saw that it is in no
-table. And it is one only if its records are elsewhere, in the table or in
-segments: else its commit was lost, and it may be their only copy.
+table. And it is one only if its records are elsewhere, in files of the table that
+are there or in segments: else its commit was lost, and it may be their only copy.
 
 All of this runs in the process that holds the lease, between rounds, so that no file of
 a round in flight is taken for an orphan.
@@ -212,8 +212,22 @@ def _candidates(
 def _is_elsewhere(path: str, table: Table, in_log: InLog) -> bool:
     """Whether the records of one of our files are in the table or in segments."""
     partition, start, end = _named(path)
-    start = max(start, table.ends.get(partition, 0))
+    table_end = table.ends.get(partition, 0)
+    if start < table_end and not _is_whole(table, partition, start, end):
+        return False
+    start = max(start, table_end)
     return start >= end or in_log(table.topic.key(partition), start, end)
+
+
+def _is_whole(table: Table, partition: int, start: int, end: int) -> bool:
+    """Whether each file is there that the table names for [start, end): a merge whose
+    commit was lost may have taken the place of those that are not."""
+    return all(
+        os.path.lexists(os.path.join(table.path, file.relative_path))
+        for file in table.snapshot.files.values()
+        if file.partition == partition
+        if file.first_offset < end and file.last_offset >= start
+    )
 
 
 def _below_start(path: str, number: TopicNumber, starts: Starts) -> bool:

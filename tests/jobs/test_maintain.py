@@ -102,6 +102,28 @@ def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> Non
     world.check_rows()
 
 
+def test_an_orphan_stays_while_the_table_names_a_file_of_its_offsets_that_is_gone(
+    world: World,
+) -> None:
+    """The commit that put it in that file's place was lost with its log entry, and a
+    VACUUM had deleted what it replaced: nothing else has these records."""
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    gone, kept = sorted(files_of(world, topic))
+    gone.unlink()
+    merged = kept.with_name(f"{0:020d}-{20:020d}-a-b-c-1.parquet")
+    copy = kept.with_name(f"{10:020d}-{20:020d}-dead-1.parquet")
+    now_s = world.clock.now_ms() / 1000
+    for path in (merged, copy):
+        path.write_bytes(b"x")
+        os.utime(path, (now_s, now_s))
+    for delay_ms in (DELAY, WEEK):
+        later(world, world.compactor(), delay_ms)
+        assert files_of(world, topic) == {kept, merged}
+
+
 def test_what_a_killed_worker_had_begun_goes_and_what_is_written_stays(
     world: World,
 ) -> None:
