@@ -41,8 +41,9 @@ def commit_judged(
 ) -> Committed:
     """Judge, and write the entry after what was judged, until nobody was faster.
 
-    ``ours`` and ``librarys`` write the entry after a version, durably; False: another
-    one is there. ``removes`` and ``moves`` as of `lakehouse.log.ours.why_not_ours`.
+    ``ours`` and ``librarys`` write the entry after a version, ``ours`` durably; False:
+    another one is there. ``removes`` and ``moves`` as of
+    `lakehouse.log.ours.why_not_ours`.
     """
     for _ in range(COMMIT_ATTEMPTS):
         judge()
@@ -50,9 +51,7 @@ def commit_judged(
         odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
         drop_checksums(table.path, before + 1)  # readers would believe them of ours
         try:
-            if odd:  # as `put_next` does: a whole one of ours proves all before it
-                sync_entries(table, before)
-            done = (librarys if odd else ours)(before)
+            done = _by_library(table, librarys) if odd else ours(before)
         except CommitRefused as error:
             done, refused = False, _because(odd, error)
         if done:
@@ -62,6 +61,16 @@ def commit_judged(
         if not _take_in(table, topic_id):
             raise refused or CommitRefused(f"{table.path}: its log moves")
     raise CommitRefused(f"{table.path}: others commit faster all the time")
+
+
+def _by_library(table: Snapshot, librarys: Callable[[int], bool]) -> bool:
+    """As `put_next` does it: a whole one of ours proves all before it."""
+    version = table.version
+    sync_entries(table, version)
+    done = librarys(version)
+    if done:
+        sync_entries(table, version + 1)
+    return done
 
 
 def _because(odd: str | None, error: CommitRefused) -> CommitRefused:

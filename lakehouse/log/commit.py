@@ -141,7 +141,6 @@ def commit_files(
         on_committed()
         wanted = {topic_id: round_number}
         _read_back(path, version, wanted, {file.path for file in files})
-        sync_entries(table, version + 1)
         return True
 
     return commit_judged(table, topic_id, judge, ours, librarys)
@@ -184,7 +183,6 @@ def remove_files(
         if not library.commit_removals(path, version, gone()):
             return False
         _read_back(path, version, {}, {file.path for file in named})
-        sync_entries(table, version + 1)
         return True
 
     return commit_judged(table, topic_id, judge, ours, librarys, removes=True)
@@ -251,7 +249,6 @@ def replace_files(
         on_committed()
         named = {file.path for file in files} | {file.path for file in removals}
         _read_back(path, version, {}, named)
-        sync_entries(table, version + 1)
         return True
 
     return commit_judged(table, topic_id, judge, ours, librarys, moves=True)

@@ -16,7 +16,7 @@ from lakehouse.log.attempts import Committed, commit_judged, current
 from lakehouse.log.delta_log import Snapshot
 from lakehouse.log.entry import Description, description_entry
 from lakehouse.log.in_commit import moment_of
-from lakehouse.log.next_entry import put_next, sync_entries
+from lakehouse.log.next_entry import put_next
 from lakehouse.topic_facts import (
     TopicFacts,
     log_starts_of,
@@ -79,10 +79,7 @@ def describe_topic(
 
     def librarys(version: int) -> bool:
         described = Description(None, news.properties, news.transactions, said)
-        if not library.commit_description(path, version, described):
-            return False
-        sync_entries(table, version + 1)
-        return True
+        return library.commit_description(path, version, described)
 
     return commit_judged(table, facts.id, _nothing, ours, librarys)
 
