@@ -379,6 +379,15 @@ def test_where_nothing_was_released_it_was_refused_without_a_checkpoint_too(
     assert empty.holes == []
 
 
+def test_a_single_batch_behind_a_single_refused_record_shows_it() -> None:
+    log = PartitionLog()
+    for producer in range(2):
+        admitted(log, 1, producer=producer)
+    log.commit(1, 1, 1_000, location=1 << 32, length=100)
+    again = restore_log(None, columns=columns_of(log), has_all=True)
+    assert again.holes == [(0, 1)]
+
+
 @pytest.mark.parametrize("place", [(), ((9 << 32, 10 << 32, True),)])
 def test_a_loss_at_the_end_stays_one_when_the_log_goes_on(
     place: tuple[tuple[int, int, bool], ...],
