@@ -197,7 +197,7 @@ def test_what_members_say_of_their_assignors_is_bounded_for_all_of_them():
     little, much = (("range", b"x" * 5),), (("range", b"x" * 16),)
     stable(book, "a", "b", protocols=little)
     full = "GROUP_MAX_SIZE_REACHED"
-    book >> join("c", protocols=much) << refused("c", full)
+    book >> join("c", protocols=(("range", b"x" * 6),)) << refused("c", full)
     book >> again("b", protocols=much) << refused("b", full)
     book >> heartbeat("b", 1) << ("b", Alive, {})
     (
@@ -206,6 +206,17 @@ def test_what_members_say_of_their_assignors_is_bounded_for_all_of_them():
         >> again("b", protocols=(("range", b"y" * 15),))
     )
     book << joined("a", generation=2) << joined("b", generation=2)
+    book.finish()
+
+
+def test_what_a_new_member_says_may_fill_the_bound_to_its_last_byte():
+    book = Playbook(metadata_bytes_max=30)
+    little = (("range", b"x" * 5),)
+    stable(book, "a", "b", protocols=little)
+    book >> join("c", protocols=little)
+    book >> again("a", protocols=little) >> again("b", protocols=little)
+    for member in "abc":
+        book << joined(member, generation=2)
     book.finish()
 
 

@@ -195,6 +195,19 @@ def test_what_came_after_the_checkpoint_is_replayed_once() -> None:
     assert again.stable == 4
 
 
+def test_a_marker_that_is_replayed_fences_as_it_did_when_it_was_written() -> None:
+    written = Written()
+    written.record(1)
+    written.marker(1, commit=False, epoch=1)
+    again = restore_log(None, columns=columns_of(written.log))
+    again.replay(header(producer=1, transactional=True), NOW)
+    again.replay(marker_header(1, 1, base=1), NOW, Marker(False))
+    for log in (written.log, again):
+        with pytest.raises(KafkaError) as caught:
+            log.admit(header(producer=1, sequence=1, transactional=True), NOW)
+        assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_a_control_batch_that_says_nothing_that_we_know_is_passed_over() -> None:
     again = restore_log(None, lost_end=2)
     again.replay(header(producer=1, transactional=True), NOW)
