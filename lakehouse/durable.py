@@ -17,6 +17,7 @@ Source: sync_file_range(2). It promises nothing by itself; the fsync does.
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -82,13 +83,12 @@ def put_in_place(path: str, write: Callable[[str], object]) -> None:
 
 
 def write_anew(path: str) -> None:
-    """Put a synced copy in the place of a small file whose sync failed: the kernel may
+    """Put a synced copy in the place of a file whose sync failed: the kernel may
     have dropped what was to be written, and would say yes to the next sync, anybody's.
     Its directory is to be synced then. Raises as `sync_file`."""
     copy = f"{path}.anew"
     try:
-        with open(path, "rb") as file, open(copy, "wb") as other:
-            other.write(file.read())
+        shutil.copy(path, copy)
         sync_file(copy)
         os.replace(copy, path)
     except BaseException:
@@ -97,11 +97,26 @@ def write_anew(path: str) -> None:
         raise
 
 
+def sync_or_write_anew(path: str) -> None:
+    """Flush a file that others believe already, and whose next sync they would believe
+    too: one whose sync failed is not left. Raises as `sync_file`."""
+    try:
+        sync_file(path)
+    except SyncFailed:
+        write_anew(path)
+
+
 def sync_files(root: str, relative_paths: list[str]) -> None:
     """Flush files below ``root`` and every directory between them and ``root``."""
-    directories = {root}
     for relative in relative_paths:
         sync_file(os.path.join(root, relative))
+    sync_directories(root, relative_paths)
+
+
+def sync_directories(root: str, relative_paths: list[str]) -> None:
+    """Flush every directory between ``root`` and these files, and ``root`` itself."""
+    directories = {root}
+    for relative in relative_paths:
         parent = os.path.dirname(relative)
         while parent:
             directories.add(os.path.join(root, parent))

@@ -364,7 +364,7 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     stats = body.get("stats_columns") or json.loads(body.get("stats") or "{}")
     low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
     partition = dict(body.get("partitionValues") or ()).get("partition")
-    vector = _vector(body.get("deletionVector"))
+    vector = vector_of(body.get("deletionVector"))
     known = low.get("offset") is not None and high.get("offset") is not None
     bounds = (_NO_TIME, _NO_TIME) if _is_timeless(stats) else (UNKNOWN_MIN, UNKNOWN_MAX)
     return DataFile(
@@ -402,7 +402,7 @@ def _rows(stats: Mapping[str, Any], vector: Vector | None) -> int:
     return -1 if held is None or deleted < 0 else int(held) - deleted
 
 
-def _vector(body: Mapping[str, Any] | None) -> Vector | None:
+def vector_of(body: Mapping[str, Any] | None) -> Vector | None:
     """What lacks is such that whoever reads the vector refuses it."""
     if body is None:
         return None

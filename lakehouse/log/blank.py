@@ -25,6 +25,7 @@ from lakehouse.log.delta_log import (
 from lakehouse.log.entry import repair_entry
 from lakehouse.log.in_commit import moment_of
 from lakehouse.log.log_store import put_for_blank
+from lakehouse.log.next_entry import sync_entries
 from lakehouse.log.provenance import is_ours
 from lakehouse.log.torn import is_blank
 
@@ -83,5 +84,6 @@ def _fill(table: Snapshot, *, is_last: bool = True) -> bool:
         return False
     made_ms = made_ns // 1_000_000
     moment = moment_of(table, made_ms if is_last else 0)._replace(now_ms=made_ms)
+    sync_entries(table, table.version)  # a whole one of ours proves all before it
     entry = repair_entry(table.version, moment)
     return put_for_blank(table.path, version, entry, made_ns)

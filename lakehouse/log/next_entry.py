@@ -2,8 +2,9 @@
 
 The problem: that version may be taken, or be overwritten; and a log that its owner
 cleaned meanwhile has free versions that are no part of the table. The idea: all that
-was followed is synced, the entry is put where none is, and then it is read back, and
-what it follows is looked for. The price: some small reads.
+was followed is synced (`lakehouse.log.named_files`), the entry is put where none is,
+and then it is read back, and what it follows is looked for. The price: some small
+reads.
 
 Used by the compactor's process only; everything here blocks.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from lakehouse import properties
-from lakehouse.durable import SyncFailed, sync_directory, sync_file, write_anew
+from lakehouse.durable import sync_directory, sync_or_write_anew
 from lakehouse.errors import CommitLost, CommitRefused
 from lakehouse.log.checkpoint import complete_checkpoints, hinted_version
 from lakehouse.log.delta_log import (
@@ -24,6 +25,7 @@ from lakehouse.log.delta_log import (
     read_entry,
 )
 from lakehouse.log.log_store import put_if_absent
+from lakehouse.log.named_files import sync_named
 
 Step = Callable[[], None]
 
@@ -114,20 +116,14 @@ def _key(table: Snapshot) -> tuple[str, str | None]:
 
 
 def sync_entries(table: Snapshot, version: int) -> None:
-    """Sync the log up to ``version``, entries of other writers included."""
+    """Sync the log up to ``version``: entries of other writers too, and what they name
+    before. Raises LogDamaged, and OSError."""
     known = _synced.get(_key(table))
     if known is None or known > version:  # not known, or of a log that is replaced
         known = version - properties.CHECKPOINT_INTERVAL
     for candidate in range(max(0, known + 1), version + 1):
         with suppress(FileNotFoundError):  # cleaned away behind a checkpoint
-            _sync_entry(entry_path(table.path, candidate))
+            sync_named(table.path, read_entry(table.path, candidate))
+            sync_or_write_anew(entry_path(table.path, candidate))
     sync_directory(os.path.join(table.path, LOG_DIRECTORY))
     _synced[_key(table)] = version
-
-
-def _sync_entry(entry: str) -> None:
-    """Others believe the entry, and would believe its next sync: so it is not left."""
-    try:
-        sync_file(entry)
-    except SyncFailed:
-        write_anew(entry)

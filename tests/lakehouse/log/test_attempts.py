@@ -107,7 +107,7 @@ def test_what_ours_stands_on_is_synced_before_ours_is_there(
     def sync(path):
         synced.append((path, os.path.exists(entry_path(writer.path, version + 1))))
 
-    monkeypatch.setattr(next_entry, "sync_file", sync)
+    monkeypatch.setattr(next_entry, "sync_or_write_anew", sync)
     writer.add(0, 10, 20)
     assert (entry_path(writer.path, version), False) in synced
     if is_librarys:  # ours is written with its sync

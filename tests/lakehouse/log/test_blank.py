@@ -15,7 +15,7 @@ from lakehouse.log.delta_log import entry_path, entry_versions, follow, load, re
 from lakehouse.log.in_commit import ENABLED, FEATURE
 from lakehouse.log.provenance import is_ours
 from lakehouse.tables import repair
-from tests.support.syscalls import SystemCalls
+from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer
 
 TORN = b'{"add":{"pa'
@@ -103,9 +103,10 @@ def test_an_empty_entry_is_filled_durably_and_never_missing(
         calls = SystemCalls(patch, blank.parent)
         assert repair(writer.path) is not None
     kinds = [event.split()[0] for event in calls.events]
+    assert kinds.pop(0) == "sync"  # of what is before it
     assert kinds == ["sync", "remove", "remove", "sync", "rename", "sync"]
-    assert calls.events[3] == calls.events[5] == "sync directory ."
-    assert calls.events[4].endswith(f".tmp {blank.name}")
+    assert [calls.events[at] for at in (0, 4, 6)] == ["sync directory ."] * 3
+    assert calls.events[5].endswith(f".tmp {blank.name}")
     assert [one for one in noted if one.exists()] == []
 
 
@@ -173,6 +174,26 @@ def test_what_its_owner_made_whole_meanwhile_is_not_replaced(
     assert repair(writer.path) is not None
     assert read_entry(writer.path, 2) == WHOLE
     assert not list(place.parent.glob(".entry-*"))
+
+
+@pytest.mark.parametrize("behind", [(), (WHOLE,)])
+def test_what_lies_before_it_is_synced_before_it_is_filled_in(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, behind: tuple[bytes, ...]
+) -> None:
+    """Its owner's tools sync nothing, and a whole one of ours proves all before it."""
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    (file,) = load(writer.path).files
+    Path(entry_path(writer.path, 3)).touch()
+    for version, content in enumerate(behind, 4):
+        Path(entry_path(writer.path, version)).write_bytes(content)
+    calls = SystemCalls(monkeypatch, Path(writer.path))
+    if behind:
+        assert fill_between(writer.path, TOPIC_ID)
+    else:
+        repair(writer.path)
+    [seen] = [one for one in calls.of("rename") if one.endswith(f"{3:020d}.json")]
+    wanted = [f"sync {file}", f"sync _delta_log/{2:020d}.json", seen]
+    assert in_order(calls.events, wanted)
 
 
 def test_an_entry_of_ours_that_was_emptied_is_damage(writer: Writer) -> None:

@@ -147,14 +147,24 @@ def test_what_a_killed_writer_left_below_a_checkpoint_is_no_part_of_the_table(
     ]
 
 
-def test_entries_of_others_are_durable_with_their_names(
+def test_entries_of_others_are_durable_with_their_names_and_what_they_name_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What ours goes on from must not be gone after a power cut while ours is there."""
+    """What ours goes on from must not be gone after a power cut while ours is there,
+    nor be an entry of files without bytes."""
     writer = Writer(str(tmp_path))
     writer.add(0, 0, 10)
     sync_entries(load(writer.path), 1)
     deltalake.DeltaTable(writer.path).delete("offset = 4")
-    calls = SystemCalls(monkeypatch, Path(writer.path) / "_delta_log")
+    [file] = load(writer.path).files
+    calls = SystemCalls(monkeypatch, Path(writer.path))
     sync_entries(load(writer.path), 2)
-    assert calls.events == [f"sync {2:020d}.json", "sync directory ."]
+    log, directory = "_delta_log", os.path.dirname(file)
+    assert calls.events == [
+        f"sync {file}", f"sync directory {directory}", "sync directory .",
+        f"sync {log}/{2:020d}.json", f"sync directory {log}",
+    ]  # fmt: skip
+    calls.clear()
+    writer.add(0, 10, 20)
+    sync_entries(load(writer.path), 3)
+    assert calls.of(file) == []
