@@ -139,7 +139,7 @@ def test_a_spare_is_not_the_writers_last_and_not_its_best() -> None:
         files, WAL, SEGMENT_BYTES, 2, 3, lambda: None, may_take=lambda _: room[0]
     )
     assert pool.take_spare(SEGMENT_BYTES + 1) is None
-    made = pool.take_spare(100)
+    made = pool.take_spare(SEGMENT_BYTES)
     assert made is not None  # there was none: one more was made
     pool.give(made)
     warmed(pool)
