@@ -4,6 +4,7 @@ Each test is two or three lives: one that ends badly, a restart that finds the p
 cache as it was, and perhaps a power cut, after which only the disk is left.
 """
 
+import errno
 import random
 from pathlib import Path
 
@@ -383,6 +384,29 @@ def test_what_a_restart_has_shown_of_a_damaged_sealed_segment_survives_too() -> 
     assert held(again.recovery, again.wal)[1, 0] == batches(appends[1:])
     assert again.recovery.damage == damage
     killed(again)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_what_a_dying_disk_refuses_of_a_damaged_segment_keeps_no_start_from_the_rest(
+    is_sealed: bool,
+) -> None:
+    """Anything else may pass, and the next start then writes it."""
+    files, appends = killed_before_the_sync(2)
+    if is_sealed:
+        files.fail("fdatasync", PowerCut("killed where a start seals"))
+        with pytest.raises(PowerCut):
+            Driver(files)
+        files = files.after_kill()
+    damaged(files, appends[0], sync=False)
+    files.fail("fdatasync", OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(OSError, match="No space"):
+        Driver(files)
+    files = files.after_kill()
+    files.fail("fdatasync", FAILED)
+    driver = Driver(files)
+    assert len(driver.recovery.damage) == 1
+    assert held(driver.recovery, driver.wal)[1, 0] == batches(appends[1:])
+    killed(driver)
 
 
 def test_a_damaged_segment_is_written_once_more_by_one_start_alone() -> None:
