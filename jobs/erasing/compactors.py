@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -22,6 +23,9 @@ from broker.status.file import STALE_S, path_of
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus
 from jobs.erasing.table import NotErased
+
+CLOCKS_APART_S: Final = 0.02
+CLOCK_TRIES: Final = 100
 
 
 def check_all_heard(data_dir: Path) -> None:
@@ -90,5 +94,15 @@ def _began_s(pid: int) -> float:
     """psutil's may be a second early, as it counts from a boot in whole seconds: one
     that was started anew right behind the last status would seem to be the old one."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    after_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot_s
+    return _boot_s() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _boot_s() -> float:
+    """When the machine began. A pause between the two clocks would put it too early, or
+    too late: then both are read again."""
+    for _ in range(CLOCK_TRIES):
+        before_s = time.time()
+        since_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        if abs(time.time() - before_s) <= CLOCKS_APART_S:
+            break
+    return before_s - since_s

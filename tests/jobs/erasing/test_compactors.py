@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -139,3 +140,21 @@ def test_when_a_process_began_is_known_to_the_tick(there: Path) -> None:
     with asleep(there, *COMPACTOR) as process:
         began_s = compactors._began_s(process.pid)
         assert before_s - 0.05 < began_s < time.time() + 0.05
+
+
+def test_a_pause_between_two_clocks_makes_nobody_begin_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, pauses_s = [1000.0], [0.08, 0.03]
+
+    def clock_gettime(_: int) -> float:
+        now_s[0] += pauses_s.pop(0) if pauses_s else 0
+        return now_s[0] - 900
+
+    clocks = SimpleNamespace(
+        time=lambda: now_s[0], clock_gettime=clock_gettime, CLOCK_BOOTTIME=7
+    )
+    monkeypatch.setattr(compactors, "time", clocks)
+    assert compactors._boot_s() == pytest.approx(900, abs=0.001)
+    pauses_s += [0.08] * 1000
+    assert compactors._boot_s() == pytest.approx(900, abs=0.1), "it goes on"
