@@ -63,7 +63,8 @@ def _compactors(data_dir: Path) -> Iterator[tuple[int, int, float]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if _is_compactor(process.cmdline()) and _has_open(process.pid, catalog):
-                yield process.pid, _own_number(process.pid), _began_s(process.pid)
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                yield process.pid, _own_number(status), _began_s(process.pid)
 
 
 def _is_compactor(command: Sequence[str]) -> bool:
@@ -83,10 +84,9 @@ def _has_open(pid: int, file: os.stat_result) -> bool:
     return False
 
 
-def _own_number(pid: int) -> int:
-    """In a container it has another one."""
-    said = Path(f"/proc/{pid}/status").read_text()
-    numbers = next(line for line in said.splitlines() if line.startswith("NSpid:"))
+def _own_number(status: str) -> int:
+    """Out of /proc/PID/status. In a container it has another one, which is the last."""
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
     return int(numbers.split()[-1])
 
 

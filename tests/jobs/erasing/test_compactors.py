@@ -158,3 +158,21 @@ def test_a_pause_between_two_clocks_makes_nobody_begin_too_early(
     assert compactors._boot_s() == pytest.approx(900, abs=0.001)
     pauses_s += [0.08] * 1000
     assert compactors._boot_s() == pytest.approx(900, abs=0.1), "it goes on"
+
+
+def test_in_a_container_it_calls_itself_by_the_last_of_its_numbers() -> None:
+    status = "Name:\tlakelog\nNgid:\t0\nPid:\t4711\nNSpid:\t4711\t7\nNSsid:\t1\t1\n"
+    assert compactors._own_number(status) == 7
+
+
+@pytest.mark.usefixtures("long_there")
+def test_one_that_closes_a_file_meanwhile_is_not_passed_over(
+    there: Path, pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Path.iterdir
+    monkeypatch.setattr(
+        Path, "iterdir", lambda path: iter([path / "closed", *listed(path)])
+    )
+    say(there, NOBODY, ago_s=60)
+    with pytest.raises(NotErased, match=f"process {pid}"):
+        check_all_heard(there)
