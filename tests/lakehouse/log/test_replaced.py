@@ -1,5 +1,6 @@
 """A table that its owner replaced is known for its topic's, and since which version."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -8,7 +9,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from lakehouse.log.delta_log import entry_path, load
+from lakehouse.log import replaced
+from lakehouse.log.delta_log import Snapshot, entry_path, load
 from lakehouse.log.replaced import why_replaced
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -77,6 +79,18 @@ def test_a_version_is_named_if_its_state_can_be_made(writer: Writer) -> None:
     assert said(writer).endswith(f": RESTORE it to version 2{END}")
     os.unlink(entry_path(writer.path, 0))
     os.unlink(entry_path(writer.path, 1))
+    assert said(writer).endswith(f": RESTORE it to the version before{END}")
+
+
+def test_of_one_whose_entries_cannot_be_read_none_is_named(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_version(path: str, version: int) -> Snapshot:
+        raise OSError(errno.EIO, "Input/output error", entry_path(path, version))
+
+    replace(writer.path)
+    assert said(writer).endswith(f": RESTORE it to version 1{END}")
+    monkeypatch.setattr(replaced, "load_version", load_version)
     assert said(writer).endswith(f": RESTORE it to the version before{END}")
 
 

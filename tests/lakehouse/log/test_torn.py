@@ -1,5 +1,6 @@
 """What is torn behind a torn entry was lost with it; what is whole there was not."""
 
+import os
 from pathlib import Path
 
 import deltalake
@@ -126,6 +127,21 @@ def test_what_is_whole_behind_a_torn_one_is_read_once(
     whole.write_bytes(b'{"commitInf')
     assert follow(followed) == []
     assert parsed == [17, 11]
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_one_that_is_torn_to_the_same_length_is_looked_at_anew(
+    tmp_path: Path, *, is_another: bool
+) -> None:
+    """In its place at another time; or in another file, of whatever time."""
+    entry, later = tmp_path / "0.json", tmp_path / "later"
+    entry.write_bytes(b'{"commitInfo":{}}')
+    assert not torn.are_torn([str(entry)])
+    made_ns, place = entry.stat().st_mtime_ns, later if is_another else entry
+    place.write_bytes(b'{"commitInfo":{}'.ljust(17, b"\0"))
+    os.utime(place, ns=(made_ns, made_ns + (not is_another)))
+    place.replace(entry)
+    assert torn.are_torn([str(entry)])
 
 
 def test_what_went_is_torn_and_what_is_no_file_is_neither_torn_nor_empty(
