@@ -66,6 +66,16 @@ def test_who_stands_by_says_nothing_over_one_that_has_the_lease(tmp_path: Path) 
     assert stands_by.is_read
 
 
+def test_so_it_is_of_its_last_word(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    works = Part(tmp_path, "running", has_lease=True)
+    works.status.write()
+    stands_by = Part(tmp_path, "stopped", has_lease=False)
+    stands_by.status.start()
+    stands_by.status.stop()
+    assert works.is_read
+
+
 @pytest.mark.parametrize(("state", "ago_s"), [("running", STALE_S + 1), ("stopped", 0)])
 def test_who_stands_by_says_so_where_nobody_else_says_anything(
     tmp_path: Path, state: str, ago_s: float
