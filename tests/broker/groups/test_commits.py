@@ -196,6 +196,17 @@ def test_what_is_pending_takes_room_once_and_its_end_no_more() -> None:
     assert commits.held_bytes == 0
 
 
+def test_what_is_found_pending_at_a_start_takes_the_same_room() -> None:
+    commits, found = Commits(), Commits()
+    named = {(1, 0): Committed(5, metadata="m" * 100)}
+    made(commits, AddPending("g", 7, named))
+    for _ in range(2):
+        found.set_pending("g", 7, dict(named))
+        assert found.held_bytes == commits.held_bytes > 100
+    found.take_pending("g", 7, None)
+    assert found.held_bytes == 0
+
+
 def test_a_group_is_known_by_what_is_pending_alone() -> None:
     commits = Commits()
     made(commits, AddPending("g", 7, FIVE))
