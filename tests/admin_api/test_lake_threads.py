@@ -30,15 +30,21 @@ def test_more_than_there_are_threads_wait_for_one_another():
 
 
 def test_who_finds_all_threads_hanging_is_refused_and_served_when_they_go_on():
-    goes_on = threading.Event()
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def hang():
+        begun.set()
+        return goes_on.wait()
 
     async def asked():
-        threads = LakeThreads(threads_max=1, wait_s=0.05)
-        hanging = asyncio.create_task(threads.run(goes_on.wait))
-        await asyncio.sleep(0)  # it is the first
+        threads = LakeThreads(threads_max=1, wait_s=IDLE_S)
+        hanging = asyncio.create_task(threads.run(hang))
+        assert await asyncio.to_thread(begun.wait, IDLE_S)
+        threads._wait_s = 0.05
         with pytest.raises(Problem, match="No table can be read now") as caught:
             await threads.run(divmod, 7, 2)
         assert caught.value.error_code == 50302
+        threads._wait_s = IDLE_S
         goes_on.set()
         assert await hanging
         assert await threads.run(divmod, 7, 2) == (3, 1)
