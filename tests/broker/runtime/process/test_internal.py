@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from broker.runtime.process import internal
 from broker.runtime.process.internal import ROWS_A_TURN, InternalEndpoint, Question
+from broker.runtime.process.internal_http import HttpConnection
 from broker.runtime.process.internal_places import UnixPlace
 from broker.runtime.process.levels import OF_BROKER, Levels
 from broker.status.unix_socket import NAME, short_path
@@ -149,11 +150,14 @@ def test_who_asks_nothing_holds_up_nobody(asker):
         assert asker.ask("GET", "/none") == (200, [])
 
 
-def test_who_takes_nothing_is_left_and_holds_up_nobody(asker, monkeypatch):
-    monkeypatch.setattr(internal, "TIMEOUT_S", 0.05)
+def test_who_takes_nothing_is_left_and_holds_up_nobody(asker, turns, monkeypatch):
+    def hasty(asking, timeout_s):
+        return HttpConnection(asking, timeout_s / 10_000)
+
+    monkeypatch.setattr(internal, "HttpConnection", hasty)
     with asker.connect() as greedy:
         greedy.sendall(b"GET /endless HTTP/1.1\r\nHost: broker\r\n\r\n")
-        wait_until(lambda: not asker.endpoint.connected)
+        wait_until(lambda: turns and not asker.endpoint.connected)
 
 
 def test_rows_are_written_before_all_of_them_were_asked_for(asker, turns):
