@@ -154,7 +154,7 @@ def own(program):
 def test_when_nobody_can_ask_any_more_all_of_them_end(own):
     """As when pytest is killed."""
     own[0].close()
-    wait_until(lambda: not psutil.pid_exists(own[1]))
+    wait_until(lambda: not _runs(own[1]))
 
 
 def test_when_the_nursery_is_killed_all_of_them_end(own):
