@@ -18,7 +18,7 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse import further
-from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.errors import LogDamaged, TableMissing, TableUnreadable
 from lakehouse.location import table_path, table_place
 from lakehouse.log import delta_log
 from lakehouse.log.blank import fill_between
@@ -278,24 +278,19 @@ class Tables:
         path = table_path(self._warehouse, topic.name)
         self._tried[topic.number] = delta_log.stamp(path)
         table = self._tables.get(topic.number)
-        if table is None or table.is_overtaken:
-            self.forget(topic.number)
-            try:
-                return self._load(topic, path)
-            except TableMissing as error:
-                # One that lost its link may lie there: none is made, nor given up.
-                further.base_of(path, name_of(topic.configs))
-                if not self._lead_again(topic):
-                    self.absent[topic.number] = str(error)
-                    return None
-                return self._load(topic, path)
-        table.topic = topic  # it may have been altered
+        if table is not None and _goes_on(table):
+            table.topic = topic  # it may have been altered
+            return table
+        self.forget(topic.number)
         try:
-            table.follow()
-        except LogDamaged:
-            self.forget(topic.number)
             return self._load(topic, path)
-        return table
+        except TableMissing as error:
+            # One that lost its link may lie there: none is made, nor given up.
+            further.base_of(path, name_of(topic.configs))
+            if not self._lead_again(topic):
+                self.absent[topic.number] = str(error)
+                return None
+            return self._load(topic, path)
 
     def _lead_again(self, topic: Topic) -> bool:
         """Whether it was there, behind a link that was lost and is there again."""
@@ -309,7 +304,9 @@ class Tables:
         snapshot = _loaded(path, topic.id.hex())
         if snapshot.topic_id != topic.id.hex():
             why = why_replaced(snapshot, topic.id.hex())
-            raise TableMissing(why or f"{path} is the table of another topic")
+            if why is not None:  # nothing is lost: its files are there, and stay
+                raise TableUnreadable(why)
+            raise TableMissing(f"{path} is the table of another topic")
         sweep(path)
         why = repair_checkpoint(snapshot)
         if why is not None:
@@ -321,6 +318,17 @@ class Tables:
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)
         return table
+
+
+def _goes_on(table: Table) -> bool:
+    """Whether its log moves a followed table on, and it is still the topic's."""
+    if table.is_overtaken:
+        return False
+    try:
+        table.follow()
+    except LogDamaged:
+        return False
+    return table.snapshot.topic_id == table.id
 
 
 def _loaded(path: str, topic_id: str) -> Snapshot:

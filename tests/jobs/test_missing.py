@@ -169,6 +169,7 @@ def test_a_lost_segment_of_a_topic_without_a_table_stops_all_of_it_until_it_is_g
 
 
 def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:
+    """And nobody is told to give up what its files have."""
     compactor = world.compactor()
     theirs = filled(world, compactor)
     entry = world.path(theirs) / "_delta_log" / f"{0:020d}.json"
@@ -181,7 +182,11 @@ def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:
     assert load(str(world.path(theirs))).version == 3
     problem = only_problem(compactor)
     assert "theirs was replaced in version 3 by its owner" in problem
-    assert "and delete again what was deleted since. Put back what was taken" in problem
+    assert problem.endswith(
+        ": RESTORE it to version 2, and delete again what was deleted since"
+    )
+    [table] = compactor.status().tables
+    assert (table.readable, table.stuck) == (False, True)
 
 
 @pytest.mark.parametrize("all_of_it", [False, True])

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -58,6 +59,17 @@ def test_a_commit_that_its_owner_replaced_is_read_anew(tmp_path: Path) -> None:
     os.unlink(entry_path(writer.path, 2))
     writer.add(1, 0, 5)
     assert tables.ends([TOPIC]) == {(7, 0): 10, (7, 1): 5}
+
+
+def test_one_that_its_owner_replaced_is_followed_no_more(tmp_path: Path) -> None:
+    """Else a clean-up would take what he replaced for what retention took out."""
+    writer, tables = Writer(tmp_path), Tables(str(tmp_path))
+    writer.add(0, 0, 10)
+    assert tables.ends([TOPIC])
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
+    assert tables.known([TOPIC]) == []
+    assert "was replaced in version 2" in tables.unreadable[TOPIC.number]
 
 
 def test_a_commit_on_the_followed_table_moves_its_ends(tmp_path: Path) -> None:
