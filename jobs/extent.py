@@ -42,6 +42,7 @@ from lakehouse.errors import TableMissing
 from lakehouse.location import check_contained, table_place
 from lakehouse.log import delta_log
 from lakehouse.log.ours import why_not_merged
+from lakehouse.log.replaced import why_replaced
 from lakehouse.log.writes import SMALL_BYTES
 
 POLL_S = 0.1
@@ -315,8 +316,8 @@ class Extents:
         except Exception as error:  # noqa: BLE001  (an owner may do anything)
             return _Table(problem=str(error) or type(error).__name__)
         identity = topic.id.hex()
-        if snapshot.topic_id != identity:  # an earlier topic of this name
-            return _Table()
+        if snapshot.topic_id != identity:  # replaced, or an earlier topic's
+            return _Table(problem=why_replaced(snapshot, identity))
         files = snapshot.files.values()
         why = snapshot.unreadable
         return _Table(

@@ -6,6 +6,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from broker.catalog import requests
@@ -315,6 +317,20 @@ def test_a_damaged_table_is_told_beside_what_is_known(world, extents):
     assert found.path == str(world.path(topic))
     assert found.pending() is None
     assert (sound.problem, sound.pending(), ends(sound)) == (None, 2, [(0, 3, 5)])
+
+
+def test_a_table_that_its_owner_replaced_is_told(world, extents):
+    topic = world.topic("t")
+    world.produce(topic, records(3))
+    world.flush(world.compactor())
+    world.release()
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(str(world.path(topic)), theirs, mode="overwrite")
+    [found] = extents.of()
+    assert "t was replaced in version 2 by its owner" in found.problem
+    assert (found.version, ends(found)) == (None, [(0, None, 3)])
+    with pytest.raises(Stuck, match=r"t is stuck: .* RESTORE it to version 1"):
+        extents.compact(["t"], 0.1)
 
 
 def test_a_damaged_manifest_is_told_beside_what_is_known(world, extents):
