@@ -46,6 +46,8 @@ from lakehouse.log.replaced import why_replaced
 from lakehouse.log.writes import SMALL_BYTES
 
 POLL_S = 0.1
+PROBLEMS_MAX = 3
+"""So many of the compactor's are told of tables that are late."""
 
 Offsets = dict[TopicPartition, int]
 
@@ -261,10 +263,10 @@ class Extents:
         broker = read_status(self._data_dir, BrokerStatus, time.time())
         open_ = () if broker is None else broker.transactions
         held = [_open_sentence(one) for one in open_ if one.topic in topics]
-        if not held:
-            return "the compactor runs, so ask for longer (--timeout)"
-        named = ", ".join(held)
-        return f"open transactions hold them back: {named} (lakelog transactions list)"
+        if held:
+            named = f"{', '.join(held)} (lakelog transactions list)"
+            return f"open transactions hold them back: {named}"
+        return _what_it_says(status, topics)
 
     def _status(self) -> CompactorStatus | None:
         return read_status(self._data_dir, CompactorStatus, time.time())
@@ -350,6 +352,17 @@ class Extents:
         except (ManifestDamaged, ValueError) as error:
             return _Log(ends, in_segments, sizes, str(error))
         return _Log(ends, in_segments, sizes)
+
+
+def _what_it_says(status: CompactorStatus, topics: Collection[str]) -> str:
+    """A live compactor's reasons, those that name these topics first."""
+    theirs = tuple(f"{topic}{end}" for topic in topics for end in " -")
+    said = sorted(status.problems, key=lambda one: not one.startswith(theirs))
+    if said:
+        return f"the compactor says: {'; '.join(said[:PROBLEMS_MAX])}"
+    if status.state != "running":
+        return f"of the compactor its status says: {status.state}"
+    return "the compactor runs, so ask for longer (--timeout)"
 
 
 def _needed(topic: Topic, log: _Log) -> dict[int, int]:

@@ -281,6 +281,25 @@ def test_nor_where_it_takes_the_name_right_after_the_first_look(
     assert [part.high_watermark for part in found.partitions] == [0]
 
 
+def test_compact_tells_what_the_compactor_says_those_asked_for_first(world, extents):
+    world.produce(world.topic("t"), records(3))
+    others = tuple(f"u{number}-0 cannot be compacted" for number in range(9))
+    say(world.data_dir, state="running", problems=(*others, "t-0 cannot be"))
+    assert late(extents) == (
+        "the compactor says: t-0 cannot be; u0-0 cannot be compacted; "
+        "u1-0 cannot be compacted"
+    )
+    say(world.data_dir, state="kept out", problems=("it is another's",))
+    assert late(extents) == "the compactor says: it is another's"
+
+
+@pytest.mark.parametrize("state", ["starting", "another compactor has the lease"])
+def test_compact_tells_the_state_of_one_that_does_not_run_yet(world, extents, state):
+    world.produce(world.topic("t"), records(3))
+    say(world.data_dir, state=state)
+    assert late(extents) == f"of the compactor its status says: {state}"
+
+
 def tear(world, topic, version: int = 0) -> str:
     """Damage a log entry in the middle of the table's log; what is wrong with it."""
     entry = Path(entry_path(str(world.path(topic)), version))
