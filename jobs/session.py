@@ -94,7 +94,8 @@ class SparkMissing(Exception):
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Raises SparkMissing if the JVM ends before it can be talked to."""
+    """Raises SparkMissing if there is no program to start, or the JVM ends before it
+    can be talked to."""
     from pyspark.errors import PySparkRuntimeError
 
     try:
@@ -106,6 +107,10 @@ def _starting() -> Iterator[None]:
             "Spark did not start: what it wrote above says why (it takes what it needs "
             "for Delta from Maven Central the first time)"
         ) from None
+    except OSError as error:
+        home = os.environ.get("SPARK_HOME")
+        where = f", and SPARK_HOME is {home}" if home else ""
+        raise SparkMissing(f"Spark cannot be started: {error}{where}") from None
 
 
 @contextmanager

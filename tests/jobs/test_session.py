@@ -4,16 +4,19 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
 
 from jobs import session
 from jobs.session import (
     DELTA_PACKAGE,
     IVY_SETTINGS,
+    SparkMissing,
     SparkSaid,
     end_session,
     make_session,
@@ -49,6 +52,19 @@ def test_a_log_is_read_and_a_table_listed_in_tasks_for_one_machine() -> None:
     assert int(options["spark.databricks.delta.snapshotPartitions"]) == 1
     listing = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     assert int(options[listing]) <= 64
+
+
+def test_where_no_spark_is_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with (
+        pytest.raises(SparkMissing, match="Spark cannot be started: ") as told,
+        session._starting(),
+    ):
+        launch_gateway()
+    assert "bin/spark-submit" in str(told.value)
+    assert str(told.value).endswith(f", and SPARK_HOME is {tmp_path}")
 
 
 PROGRAM = """
