@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from jobs.erasing.table import NotErased
 
 CLOCKS_APART_S: Final = 0.02
 CLOCK_TRIES: Final = 100
+_PROGRAMS: Final = "lakelog", "broker.cli"
 
 
 def check_all_heard(data_dir: Path) -> None:
@@ -69,11 +69,11 @@ def _compactors(data_dir: Path) -> Iterator[tuple[int, int, float]]:
 
 def _is_compactor(command: Sequence[str]) -> bool:
     """Whether these are the words of ``lakelog compactor``, which ``lakelog up`` starts
-    as a module."""
-    return any(
-        first.endswith(("lakelog", "broker.cli")) and second == "compactor"
-        for first, second in pairwise(command)
-    )
+    as a module. What stands behind a command of ours is its own: a directory, a topic.
+    """
+    ours = (at for at, word in enumerate(command) if word.endswith(_PROGRAMS))
+    at = next(ours, len(command))
+    return list(command[at + 1 : at + 2]) == ["compactor"]
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:

@@ -54,6 +54,7 @@ def say(data_dir: Path, pid: int, state: str = "running", ago_s: float = 0) -> N
         (["-m", "broker.cli", "broker"], False),
         (["/usr/bin/lakelog", "up"], False),
         (["/usr/bin/lakelog", "erase", "compactor", "--key", "a"], False),
+        (["/usr/bin/lakelog", "erase", "--data-dir", "/lakelog", "compactor"], False),
         (["compactor"], False),
     ],
 )
