@@ -231,7 +231,7 @@ def held_sentence(topic: str, until_ms: int, *, is_erased: bool = False) -> str:
 DAMAGED: Final = "what is damaged"
 TAKEN: Final = (
     "what was taken from the table (a log entry only if its version is still free, or "
-    "what has it is empty or a LAKELOG REPAIR)"
+    "what has it is empty or a LAKELOG REPAIR and no later one has its offsets)"
 )
 
 
