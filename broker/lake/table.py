@@ -304,7 +304,7 @@ def _was_changed(snapshot: Snapshot) -> bool:
     for version in range(snapshot.version + 1):
         try:
             commit = parse_commit(version, read_entry(snapshot.path, version))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # cleaned away, or empty
             return True
         if commit.is_owners:
             return True

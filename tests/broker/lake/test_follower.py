@@ -93,6 +93,21 @@ def test_a_new_table_was_changed_by_nobody(tmp_path: Path) -> None:
     assert (table.view.version, table.view.changed) == (1, 0)
 
 
+def test_an_empty_entry_below_a_checkpoint_of_a_new_table_stops_no_look(
+    tmp_path: Path,
+) -> None:
+    table = a_table(tmp_path)
+    table.poll()
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    Path(entry_path(writer.path, 2)).touch()
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    assert table.poll()
+    view = table.view
+    assert (view.version, view.changed, view.unreadable) == (3, 1, None)
+
+
 @pytest.mark.parametrize("log_is_whole", [True, False])
 def test_what_an_owner_did_to_a_new_table_before_we_looked_is_noticed(
     tmp_path: Path, *, log_is_whole: bool
