@@ -206,7 +206,6 @@ class _Planned:
                 why = "another topic has" if number in self._numbers else "nothing has"
                 plan.unanswered.append(f"topic {name}: {why} the number {number}")
                 continue
-            self._numbers.add(number)
             partitions = _partitions(number, self._ends)
             topic = Topic(number, new_id(), name, partitions)
             plan.topics.append(PlannedTopic(topic, {}, {}))
