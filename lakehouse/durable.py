@@ -97,13 +97,24 @@ def write_anew(path: str) -> None:
         raise
 
 
+_refused: set[tuple[int, int, int]] = set()
+"""Device, inode and mtime of each file whose sync failed, and which is not written anew
+yet: its next sync may say yes."""
+
+
 def sync_or_write_anew(path: str) -> None:
     """Flush a file that others believe already, and whose next sync they would believe
     too: one whose sync failed is not left. Raises as `sync_file`."""
-    try:
-        sync_file(path)
-    except SyncFailed:
+    found = os.stat(path)
+    file = found.st_dev, found.st_ino, found.st_mtime_ns
+    if file not in _refused:
+        try:
+            sync_file(path)
+        except SyncFailed:
+            _refused.add(file)
+    if file in _refused:
         write_anew(path)
+        _refused.discard(file)
 
 
 def sync_files(root: str, relative_paths: list[str]) -> None:

@@ -32,6 +32,7 @@ from lakehouse.log.delta_log import (
     load,
     read_marked,
 )
+from lakehouse.log.named_files import sum_of, sync_checkpoint
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -163,6 +164,7 @@ class Verifier:
         adds = [file.of_table(names) for file in commit.adds]
         lacking = self._sync_data(adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
+        sync_checkpoint(self._path, sync_file)
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
         for path in commit.removes:
             self._lacking.pop(path, None)
@@ -182,14 +184,19 @@ class Verifier:
             lacking = {path: lacking[path] for path in lacking if path not in left}
         present = [file.relative_path for file, why in found if why is None]
         vectors = [path for file in files for path in _vectors(self._path, file)]
-        sync_files(self._path, present + vectors)
+        named = present + vectors
+        sums = [one for one in map(sum_of, named) if os.path.lexists(self._below(one))]
+        sync_files(self._path, named + sums)
         return lacking
+
+    def _below(self, path: str) -> str:
+        return os.path.join(self._path, path)
 
     def _why_lacking(self, file: DataFile) -> str | None:
         """The end of a sentence if a file is not there in its full length, else None.
         Raises OSError."""
         try:
-            size = os.path.getsize(os.path.join(self._path, file.relative_path))
+            size = os.path.getsize(self._below(file.relative_path))
         except (FileNotFoundError, NotADirectoryError):
             return "is not there"
         if size != file.size:

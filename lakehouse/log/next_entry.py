@@ -25,7 +25,7 @@ from lakehouse.log.delta_log import (
     read_entry,
 )
 from lakehouse.log.log_store import put_if_absent
-from lakehouse.log.named_files import sync_named
+from lakehouse.log.named_files import sync_checkpoint, sync_named
 
 Step = Callable[[], None]
 
@@ -54,6 +54,8 @@ def put_next(
     if _synced.get(_key(table)) != table.version:
         sync_entries(table, table.version)
         check_goes_on(table)
+    else:
+        sync_checkpoint(table.path)
     made = put_if_absent(
         table.path, version, text, on_written=on_written, on_linked=note_linked
     )
@@ -116,14 +118,16 @@ def _key(table: Snapshot) -> tuple[str, str | None]:
 
 
 def sync_entries(table: Snapshot, version: int) -> None:
-    """Sync the log up to ``version``: entries of other writers too, and what they name
-    before. Raises LogDamaged, and OSError."""
+    """Sync the log up to ``version``: entries of other writers too, what they name
+    before, and a checkpoint of theirs. Raises LogDamaged, and OSError."""
     known = _synced.get(_key(table))
     if known is None or known > version:  # not known, or of a log that is replaced
         known = version - properties.CHECKPOINT_INTERVAL
+    done = set[str]()
     for candidate in range(max(0, known + 1), version + 1):
         with suppress(FileNotFoundError):  # cleaned away behind a checkpoint
-            sync_named(table.path, read_entry(table.path, candidate))
+            sync_named(table.path, read_entry(table.path, candidate), done)
             sync_or_write_anew(entry_path(table.path, candidate))
+    sync_checkpoint(table.path)
     sync_directory(os.path.join(table.path, LOG_DIRECTORY))
     _synced[_key(table)] = version

@@ -15,6 +15,7 @@ from lakehouse.durable import (
     put_in_place,
     sync_file,
     sync_files,
+    sync_or_write_anew,
 )
 from lakehouse.log.commit import commit_files, create_table, remove_files
 from lakehouse.log.delta_log import load
@@ -111,6 +112,30 @@ def test_an_entry_whose_sync_failed_is_written_anew(
     assert sorted(p.name for p in (path / "_delta_log").glob("*")) == [
         f"{version:020d}.json" for version in (0, 1)
     ]
+
+
+def test_what_could_not_be_written_anew_is_not_believed_at_its_next_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which says yes, whatever the disk has of it."""
+    path, answers, real = tmp_path / "theirs", iter([True, True, False]), os.fsync
+    path.write_bytes(b"rows")
+    inode = path.stat().st_ino
+
+    def fsync(descriptor: int) -> None:
+        if next(answers, False):
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SyncFailed):
+        sync_or_write_anew(str(path))
+    assert path.stat().st_ino == inode
+    sync_or_write_anew(str(path))
+    again = path.stat().st_ino
+    assert (again != inode, path.read_bytes()) == (True, b"rows")
+    sync_or_write_anew(str(path))
+    assert path.stat().st_ino == again
 
 
 def test_an_entry_that_cannot_be_written_anew_is_told(

@@ -81,12 +81,32 @@ def test_an_owners_deletion_vector_is_durable_as_its_file_is(
     elif kind == "elsewhere":
         vector = vector._replace(storage="p", place="/elsewhere/x.bin")
     delete_rows(writer, {file: vector})
+    directory, base = os.path.split(file)
+    summed = f"{directory}/.{base}.crc"  # empty, Hadoop's readers would refuse the file
+    Path(writer.path, summed).write_bytes(b"crc")
     calls = SystemCalls(monkeypatch, tmp_path)
     assert verifier.ends() == {0: 10}
     table = os.path.relpath(writer.path, tmp_path)
     synced = f"sync {table}/{name}" in calls.events
     assert synced == (kind == "of the table")
+    assert calls.of(".crc") == [f"sync {table}/{summed}"]
     assert f"sync {table}/{file}" in calls.events
+
+
+def test_an_owners_checkpoint_is_durable_before_what_is_cleaned_behind_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    deltalake.DeltaTable(writer.path).delete("offset = 4")
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    calls = SystemCalls(monkeypatch, Path(writer.path) / "_delta_log")
+    assert verifier.ends() == {0: 10}
+    [made] = calls.of(".checkpoint.parquet")
+    first = next(at for at, one in enumerate(calls.events) if "directory" in one)
+    assert calls.events.index(made) < first
 
 
 def test_a_table_whose_sync_failed_has_no_ends(

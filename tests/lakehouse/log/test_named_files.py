@@ -9,10 +9,11 @@ from uuid import UUID
 import deltalake
 import pytest
 
+from lakehouse.durable import SyncFailed
 from lakehouse.log.delta_log import load, read_entry
-from lakehouse.log.named_files import named, sync_named
+from lakehouse.log.named_files import named, sync_checkpoint, sync_named
 from tests.support.bitmaps import delete_rows, stored
-from tests.support.syscalls import SystemCalls
+from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import Writer
 
 
@@ -71,20 +72,91 @@ def test_change_data_are_named_and_what_lies_elsewhere_or_is_odd_is_not(
         assert named(root, torn) == []
 
 
-def test_what_cannot_be_opened_is_passed_over_and_the_rest_is_synced(
+def adding(*paths: str) -> bytes:
+    return an_entry(*({"add": {"path": path}} for path in paths))
+
+
+def test_what_cannot_be_opened_is_passed_over_and_the_rest_is_synced_once(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = Path(writer.path)
-    (root / "new" / "deep").mkdir(parents=True)
-    (root / "new" / "deep" / "b.parquet").write_bytes(b"x")
+    """With what Hadoop noted of its bytes: empty, its readers would refuse the file."""
+    root, real = Path(writer.path), os.open
+    deep = root / "new" / "deep"
+    deep.mkdir(parents=True)
+    for name in ("b.parquet", ".b.parquet.crc", "theirs.parquet"):
+        (deep / name).write_bytes(b"x")
     os.mkfifo(root / "a.parquet")
-    calls = SystemCalls(monkeypatch, root)
-    files = "a.parquet", "gone.parquet", "file:///elsewhere/x", "new/deep/b.parquet"
-    sync_named(writer.path, an_entry(*({"add": {"path": name}} for name in files)))
+
+    def refuse(path: str, *how: int, **more: int) -> int:
+        if str(path).endswith("theirs.parquet"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, *how, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    calls, done = SystemCalls(monkeypatch, root), set[str]()
+    files = "a.parquet", "gone.parquet", "file:///elsewhere/x"
+    files = *files, "new/deep/theirs.parquet", "new/deep/b.parquet"
+    sync_named(writer.path, adding(*files), done)
     assert calls.events == [
-        "sync new/deep/b.parquet", "sync directory new/deep", "sync directory new",
-        "sync directory .",
+        "sync new/deep/b.parquet", "sync new/deep/.b.parquet.crc",
+        "sync directory new/deep", "sync directory new", "sync directory .",
     ]  # fmt: skip
+    sync_named(writer.path, adding("new/deep/b.parquet"), done)
+    assert len(calls.events) == 5
+
+
+def test_an_owners_checkpoint_is_synced_before_what_is_below_is_gone_for_good(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """His tool cleans the log behind it, and our next sync of the log makes that last:
+    though nothing but a checkpoint came since our last commit."""
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    calls = SystemCalls(monkeypatch, Path(writer.path) / "_delta_log")
+    writer.add(0, 10, 20)
+    made = f"sync {1:020d}.checkpoint.parquet"
+    wanted = [made, "sync directory .", "sync _last_checkpoint", "sync directory ."]
+    assert in_order(calls.events, wanted)
+    first = next(at for at, one in enumerate(calls.events) if "directory" in one)
+    assert calls.events.index(made) < first
+    calls.clear()
+    writer.add(0, 20, 30)
+    assert calls.of("checkpoint") == []
+
+
+def test_a_checkpoints_sidecars_are_synced_with_it(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Path(writer.path) / "_delta_log"
+    name = f"{1:020d}.checkpoint.{UUID(int=7)}.json"
+    (log / name).write_bytes(an_entry({"sidecar": {"path": "s.parquet"}}))
+    (log / "_sidecars").mkdir()
+    for path in ("_sidecars/s.parquet", "_last_checkpoint"):
+        (log / path).write_bytes(b"{}")
+    calls = SystemCalls(monkeypatch, log)
+    sync_checkpoint(writer.path)
+    assert calls.events == [
+        f"sync {name}", "sync _sidecars/s.parquet", "sync directory _sidecars",
+        "sync directory .", "sync _last_checkpoint",
+    ]  # fmt: skip
+
+
+def test_behind_a_file_that_the_disk_refuses_nothing_of_ours_is_committed(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake.DeltaTable(writer.path).delete("offset = 4")
+    (file,) = load(writer.path).files
+    calls, real = SystemCalls(monkeypatch, Path(writer.path)), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if file in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SyncFailed):
+        writer.add(0, 10, 20)
+    assert load(writer.path).version == 2
+    assert calls.of(f"sync _delta_log/{2:020d}.json") == []
 
 
 def test_a_file_whose_sync_failed_is_written_anew(
@@ -104,7 +176,7 @@ def test_a_file_whose_sync_failed_is_written_anew(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    sync_named(writer.path, an_entry({"add": {"path": path.name}}))
+    sync_named(writer.path, adding(path.name), set())
     found = path.stat()
     assert (found.st_ino in synced, found.st_ino in refused) == (True, False)
     assert (path.read_bytes(), found.st_mode & 0o777) == (b"rows", 0o640)
