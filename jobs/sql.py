@@ -217,9 +217,19 @@ def _answer(frame: Any) -> Answer:
     names: list[str] = frame.columns
     if not names:
         return Answer([], [])
-    table = frame.toArrow()
+    from pyarrow import ArrowInvalid
+
+    try:
+        table = frame.toArrow()
+    except ArrowInvalid:  # it casts no struct as OPTIMIZE answers with
+        return Answer(names, [tuple(map(_plain, row)) for row in frame.collect()])
     columns: Sequence[list[Any]] = [column.to_pylist() for column in table.columns]
     return Answer(names, list(zip(*columns, strict=True)))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a row, a struct as Arrow's would be."""
+    return value.asDict(recursive=True) if hasattr(value, "asDict") else value
 
 
 def statements(text: str) -> list[str]:

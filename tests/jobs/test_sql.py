@@ -225,3 +225,13 @@ def test_a_table_is_held_while_it_is_changed(answer: Any, data_dir: Path) -> Non
         assert until() is None
     rows = answer("SELECT count(*) AS n FROM lakelog.`~orders`").rows
     assert rows == [(9,)]
+
+
+@pytest.mark.spark
+def test_optimize_tells_what_it_did(answer: Any, data_dir: Path) -> None:
+    say(data_dir, state="stopped")
+    found = answer("OPTIMIZE lakelog.flights", 60_000)
+    [(path, metrics)] = found.rows
+    assert (found.columns, path.endswith("/flights")) == (["path", "metrics"], True)
+    assert metrics["numFilesAdded"] == metrics["filesAdded"]["totalFiles"]
+    assert answer("SELECT count(*) AS n FROM lakelog.flights").rows == [(10,)]
