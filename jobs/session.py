@@ -92,10 +92,14 @@ class SparkMissing(Exception):
     """Spark cannot be started; why, in a sentence."""
 
 
+class SparkEnded(SparkMissing):
+    """Its JVM ended before it could be talked to, and said why on standard error."""
+
+
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Raises SparkMissing if there is no program to start, or the JVM ends before it
-    can be talked to."""
+    """Raises SparkMissing if there is no program to start, and SparkEnded if the JVM
+    ends before it can be talked to."""
     from pyspark.errors import PySparkRuntimeError
 
     try:
@@ -103,7 +107,7 @@ def _starting() -> Iterator[None]:
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        raise SparkMissing(
+        raise SparkEnded(
             "Spark did not start: what it wrote above says why (it takes what it needs "
             "for Delta from Maven Central the first time)"
         ) from None

@@ -128,7 +128,7 @@ def compactor(
     from broker.runtime.process.logging import configure_logging
     from broker.storage.warehouse import DirectoryRefused
     from jobs.driver import WorkersRefused, run
-    from jobs.session import SparkMissing
+    from jobs.session import SparkEnded, SparkMissing
 
     spark_log = settings.data_dir / "run" / "spark.log"
     try:
@@ -147,9 +147,9 @@ def compactor(
                     restarts=restarts(),
                 )
             )
-    except SparkMissing:
+    except SparkEnded:
         raise UserError(f"Spark did not start: {spark_log} says why") from None
-    except (CatalogError, DirectoryRefused, WorkersRefused) as error:
+    except (SparkMissing, CatalogError, DirectoryRefused, WorkersRefused) as error:
         raise UserError(str(error)) from None
 
 

@@ -36,20 +36,49 @@ def test_a_command_that_needs_spark_says_what_that_needs(
     assert (done.code, done.output, done.errors) == (1, "", f"lakelog: {said}\n")
 
 
-def test_a_command_whose_spark_does_not_start_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("java_that_fails")
+def test_a_command_whose_spark_does_not_start_says_so(tmp_path: Path) -> None:
     make_topic(tmp_path, "orders")
     done = told("sql", "SELECT 1", "--data-dir", str(tmp_path))
     assert (done.code, done.output) == (1, "")
     *above, last = done.errors.splitlines()
     assert "no memory" in above
     assert last.startswith("lakelog: Spark did not start: what it wrote above says why")
+    assert "Traceback" not in done.errors
+
+
+@pytest.mark.usefixtures("java_that_fails")
+def test_a_compactor_whose_spark_does_not_start_says_where_that_is_said(
+    tmp_path: Path,
+) -> None:
+    done = told("compactor", "--data-dir", str(tmp_path))
+    said = tmp_path / "run" / "spark.log"
+    assert (done.code, done.output) == (1, "")
+    last = done.errors.splitlines()[-1]
+    assert last == f"lakelog: Spark did not start: {said} says why"
+    assert "no memory" in said.read_text()
+
+
+@pytest.mark.usefixtures("java_that_fails")
+def test_a_compactor_where_no_spark_is_says_so_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/nowhere")
+    done = told("compactor", "--data-dir", str(tmp_path))
+    assert (done.code, done.output) == (1, "")
+    last = done.errors.splitlines()[-1]
+    assert last.startswith("lakelog: Spark cannot be started: ")
+    assert last.endswith(", and SPARK_HOME is /nowhere")
     assert "Traceback" not in done.errors
 
 
