@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,8 @@ from jobs.erasing.table import NotErased
 CLOCKS_APART_S: Final = 0.02
 CLOCK_TRIES: Final = 100
 _PROGRAMS: Final = "lakelog", "broker.cli"
+_WITH_TOPIC: Final = "compact", "erase", "table", "undelete"
+"""Commands of ours, of a topic that may be called compactor."""
 
 
 def check_all_heard(data_dir: Path) -> None:
@@ -57,23 +60,28 @@ def _sentence(pid: int, silent_s: float) -> str:
 
 def _compactors(data_dir: Path) -> Iterator[tuple[int, int, float]]:
     """Of those of this data directory that live, the number, the one that each calls
-    itself by, and since when. One that was killed and not reaped has neither words nor
-    files."""
+    itself by, and since when. Who asks is none, whatever his words are; one that was
+    killed and not reaped has neither words nor files."""
     catalog = os.stat(data_dir / "catalog.db")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if _is_compactor(process.cmdline()) and _has_open(process.pid, catalog):
+            if process.pid == os.getpid() or not _is_compactor(process.cmdline()):
+                continue
+            if _has_open(process.pid, catalog):
                 status = Path(f"/proc/{process.pid}/status").read_text()
                 yield process.pid, _own_number(status), _began_s(process.pid)
 
 
 def _is_compactor(command: Sequence[str]) -> bool:
-    """Whether these are the words of ``lakelog compactor``, which ``lakelog up`` starts
-    as a module. What stands behind a command of ours is its own: a directory, a topic.
-    """
-    ours = (at for at, word in enumerate(command) if word.endswith(_PROGRAMS))
-    at = next(ours, len(command))
-    return list(command[at + 1 : at + 2]) == ["compactor"]
+    """Whether these may be the words of ``lakelog compactor``, which ``lakelog up``
+    starts as a module. Rather one too many than one too few: a directory before the
+    module may end as our name does."""
+    for word, behind in pairwise(command):
+        if os.path.basename(word) in _PROGRAMS and behind in _WITH_TOPIC:
+            return False
+        if word.endswith(_PROGRAMS) and behind == "compactor":
+            return True
+    return False
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:

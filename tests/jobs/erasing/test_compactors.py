@@ -51,7 +51,13 @@ def say(data_dir: Path, pid: int, state: str = "running", ago_s: float = 0) -> N
     [
         (["/usr/bin/lakelog", "compactor", "--data-dir", "/data"], True),
         (["-mbroker.cli", "compactor"], True),
+        (["-X", "pycache_prefix=/lakelog", "-m", "broker.cli", "compactor"], True),
+        (["run", "--data-file=/lakelog", "-m", "broker.cli", "compactor"], True),
+        (["/usr/bin/python-lakelog", "/usr/bin/lakelog", "compactor"], True),
+        (["/lakelog", "-m", "broker.cli", "compactor"], True),
         (["-m", "broker.cli", "broker"], False),
+        (["broker.cli", "erase", "--data-dir=/lakelog", "compactor"], False),
+        (["/usr/bin/lakelog", "compact", "lakelog", "compactor"], False),
         (["/usr/bin/lakelog", "up"], False),
         (["/usr/bin/lakelog", "erase", "compactor", "--key", "a"], False),
         (["/usr/bin/lakelog", "erase", "--data-dir", "/lakelog", "compactor"], False),
@@ -68,6 +74,17 @@ def test_only_a_compactor_is_taken_for_one(
                 check_all_heard(there)
         else:
             check_all_heard(there)
+
+
+@pytest.mark.usefixtures("long_there")
+def test_who_asks_is_none_whatever_his_words_are(
+    there: Path, pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(there, NOBODY, ago_s=60)
+    with pytest.raises(NotErased):
+        check_all_heard(there)
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    check_all_heard(there)
 
 
 @pytest.mark.parametrize(
