@@ -28,6 +28,7 @@ from lakehouse.log.delta_log import (
     table_ends,
     unproven_ends,
 )
+from lakehouse.log.replaced import why_replaced
 from lakehouse.tables import find_lost, why_taken
 from lakehouse.warehouse_names import name_of
 
@@ -48,7 +49,7 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
     try:
         snapshot = load(table_path(warehouse, topic.name))
         if snapshot.topic_id != topic.id.hex():
-            _remark_taken(snapshot, topic, report)
+            _report_taken(snapshot, topic, report)
             return found
     except TableMissing:
         name = name_of(topic.configs)
@@ -87,9 +88,15 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
     return found
 
 
-def _remark_taken(snapshot: Snapshot, topic: Topic, report: Report) -> None:
-    """Of a table that the topic waits for: what is to be done with it."""
-    why = why_taken(snapshot.path, topic.name, topic.id.hex(), snapshot)
+def _report_taken(snapshot: Snapshot, topic: Topic, report: Report) -> None:
+    """Of a table that the topic waits for: what is to be done with it. A problem if it
+    was the topic's: consumers get none of its records."""
+    identity = topic.id.hex()
+    replaced = why_replaced(snapshot, identity)
+    if replaced is not None:
+        report.problems.append(f"{topic.name}: {replaced}")
+        return
+    why = why_taken(snapshot.path, topic.name, identity, snapshot)
     if why is not None:
         report.remarks.append(f"{topic.name}: {why}")
 

@@ -1,4 +1,4 @@
-"""Tables that are no topic's are remarked, and are no problem."""
+"""Tables that are no topic's are remarked; only one that was is a problem."""
 
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -74,16 +74,19 @@ def test_a_topic_whose_place_is_taken_is_named(warehouse: Path, tmp_path: Path) 
     assert report.problems == []
 
 
-def test_a_topic_whose_table_was_replaced_is_named(tmp_path: Path) -> None:
+def test_a_topic_whose_table_was_replaced_is_a_problem(tmp_path: Path) -> None:
+    """Its consumers get none of what was in it."""
     writer = make_table(tmp_path, "orders")
     writer.add(0, 0, 10)
     theirs = pa.schema([("a", pa.int32())])
     deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
-    [remark] = check_data_directory(tmp_path).remarks
-    assert remark.startswith(f"orders: {writer.path} was replaced in version 2 ")
-    assert remark.endswith(
+    report = check_data_directory(tmp_path)
+    [problem] = report.problems
+    assert problem.startswith(f"orders: {writer.path} was replaced in version 2 ")
+    assert problem.endswith(
         ": RESTORE it to version 1, and delete again what was deleted since"
     )
+    assert report.remarks == []
 
 
 def test_what_cannot_be_read_or_goes_meanwhile_is_none(
