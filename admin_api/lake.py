@@ -19,10 +19,16 @@ from broker.catalog.errors import CatalogError
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.topics.topic import Topic
-from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
+from lakehouse.errors import (
+    LakehouseError,
+    LogDamaged,
+    TableMissing,
+    TableUnreadable,
+)
 from lakehouse.location import check_contained, table_place, warehouse_of
 from lakehouse.log import delta_log
 from lakehouse.log.delta_log import Snapshot
+from lakehouse.log.replaced import why_replaced
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -117,7 +123,10 @@ class Lake:
             raise
         except Exception as error:  # an owner may do anything
             raise LogDamaged(f"{path}: {error or type(error).__name__}") from error
-        if snapshot.topic_id != topic.id.hex():  # an earlier topic of this name
+        identity = topic.id.hex()
+        if snapshot.topic_id != identity:  # replaced, or an earlier topic's
+            if why := why_replaced(snapshot, identity):
+                raise TableUnreadable(why)
             raise TableMissing(f"Topic {topic.name} has no table yet.")
         return snapshot
 

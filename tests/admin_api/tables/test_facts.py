@@ -1,9 +1,11 @@
 """What the log says of a table, and that it is read again once it moved."""
 
 import os
+import shutil
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from admin_api.lake import Lake
@@ -47,6 +49,25 @@ def test_a_topic_without_a_table_has_nothing_and_no_problem(lake, tmp_path):
     topic = make_topic(tmp_path, "new", topic_id=id_of(9))
     found = FactsReader(lake).of(topic)
     assert (found.version, found.problem, found.ends_are_known) == (None, None, True)
+
+
+def test_a_table_that_its_owner_replaced_says_so(writer, lake):
+    writer.add(0, 0, 10)
+    theirs = pa.schema([("a", pa.int32())])
+    deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
+    found = FactsReader(lake).of(lake.topic("orders"))
+    assert found.version is None
+    assert f"{writer.path} was replaced in version 2 by its owner" in found.problem
+    assert not found.ends_are_known
+
+
+def test_the_table_of_an_earlier_topic_is_no_problem(writer, lake, tmp_path):
+    """It makes room as soon as there is something to write."""
+    writer.add(0, 0, 10)
+    make_topic(tmp_path, "again", topic_id=id_of(9))
+    shutil.copytree(writer.path, tmp_path / "tables" / "again")
+    found = FactsReader(lake).of(lake.topic("again"))
+    assert (found.version, found.problem) == (None, None)
 
 
 def test_a_damaged_table_says_what_it_is(writer, lake):
