@@ -283,11 +283,11 @@ def test_nor_where_it_takes_the_name_right_after_the_first_look(
 
 def test_compact_tells_what_the_compactor_says_those_asked_for_first(world, extents):
     world.produce(world.topic("t"), records(3))
-    others = tuple(f"u{number}-0 cannot be compacted" for number in range(9))
-    say(world.data_dir, state="running", problems=(*others, "t-0 cannot be"))
+    others = tuple(f"t{number}-0 cannot be compacted" for number in range(9))
+    theirs = "t-0 cannot be", "t cannot be"
+    say(world.data_dir, state="running", problems=(*others, *theirs))
     assert late(extents) == (
-        "the compactor says: t-0 cannot be; u0-0 cannot be compacted; "
-        "u1-0 cannot be compacted"
+        "the compactor says: t-0 cannot be; t cannot be; t0-0 cannot be compacted"
     )
     say(world.data_dir, state="kept out", problems=("it is another's",))
     assert late(extents) == "the compactor says: it is another's"

@@ -124,6 +124,75 @@ def test_an_orphan_stays_while_the_table_names_a_file_of_its_offsets_that_is_gon
         assert files_of(world, topic) == {kept, merged}
 
 
+def orphan_of(world: World, topic: Any, first: int, end: int) -> Path:
+    """An old one of partition 0."""
+    path = world.path(topic) / "partition=0" / f"{first:020d}-{end:020d}-dead-1.parquet"
+    path.write_bytes(b"x")
+    os.utime(path, (world.clock.now_ms() / 1000,) * 2)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "stays"),
+    [
+        (10, 11, True),
+        (19, 20, True),
+        (15, 35, True),
+        (0, 10, False),
+        (20, 30, False),
+        (25, 35, False),
+        (30, 40, False),
+    ],
+)
+def test_an_orphan_stays_for_what_is_gone_of_its_own_offsets_alone(
+    world: World, first: int, end: int, *, stays: bool
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(3):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    _, gone, _ = sorted(files_of(world, topic))  # offsets 10 to 19
+    gone.unlink()
+    orphan = orphan_of(world, topic, first, end)
+    compactor = world.compactor()
+    compactor._maintenance._in_log = lambda key, start, end: start >= 30
+    later(world, compactor)
+    assert orphan.exists() is stays
+
+
+def test_an_orphan_goes_whatever_is_gone_of_another_partition(world: World) -> None:
+    topic, compactor = world.topic("t", partitions=2), world.compactor()
+    for partition in (0, 1):
+        world.produce(topic, [Record(b"k", b"v")] * 10, partition)
+        world.flush(compactor)
+    [gone] = world.path(topic).glob("partition=1/*.parquet")
+    gone.unlink()
+    orphan = orphan_of(world, topic, 0, 10)
+    later(world, world.compactor())
+    assert not orphan.exists()
+
+
+def test_an_orphan_above_the_end_goes_whatever_is_gone_of_its_owners_there(
+    world: World,
+) -> None:
+    """The segments have its records."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    row = table.to_pyarrow_table().slice(0, 1)
+    at = row.schema.get_field_index("offset")
+    theirs = row.set_column(at, "offset", pa.array([15], pa.int64()))
+    deltalake.write_deltalake(table, theirs, mode="append")
+    [gone] = [path for path in files_of(world, topic) if "part-" in path.name]
+    gone.unlink()
+    orphan = orphan_of(world, topic, 10, 20)
+    compactor = world.compactor()
+    compactor._maintenance._in_log = lambda key, start, end: start >= 10
+    later(world, compactor)
+    assert not orphan.exists()
+
+
 def test_what_a_killed_worker_had_begun_goes_and_what_is_written_stays(
     world: World,
 ) -> None:
