@@ -104,7 +104,8 @@ yet: its next sync may say yes."""
 
 def sync_or_write_anew(path: str) -> None:
     """Flush a file that others believe already, and whose next sync they would believe
-    too: one whose sync failed is not left. Raises as `sync_file`."""
+    too: one whose sync failed is not left. Raises as `sync_file`, and SyncFailed where
+    it failed and no copy can be made."""
     found = os.stat(path)
     file = found.st_dev, found.st_ino, found.st_mtime_ns
     if file not in _refused:
@@ -113,7 +114,10 @@ def sync_or_write_anew(path: str) -> None:
         except SyncFailed:
             _refused.add(file)
     if file in _refused:
-        write_anew(path)
+        try:
+            write_anew(path)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         _refused.discard(file)
 
 

@@ -32,7 +32,7 @@ from lakehouse.log.delta_log import (
     load,
     read_marked,
 )
-from lakehouse.log.named_files import sum_of, sync_checkpoint
+from lakehouse.log.named_files import sum_of, sync_checkpoint, sync_opened
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -184,9 +184,9 @@ class Verifier:
             lacking = {path: lacking[path] for path in lacking if path not in left}
         present = [file.relative_path for file, why in found if why is None]
         vectors = [path for file in files for path in _vectors(self._path, file)]
-        named = present + vectors
-        sums = [one for one in map(sum_of, named) if os.path.lexists(self._below(one))]
-        sync_files(self._path, named + sums)
+        for path in present + vectors:
+            sync_opened(sum_of(self._below(path)), sync_file)
+        sync_files(self._path, present + vectors)
         return lacking
 
     def _below(self, path: str) -> str:
@@ -220,6 +220,7 @@ class Verifier:
             for name in os.listdir(sidecars):
                 sync_file(os.path.join(sidecars, name))
             sync_directory(sidecars)
+        sync_checkpoint(self._path, sync_file)  # with its sums
         sync_directory(directory)
         sync_directory(self._path)
         sync_directory(os.path.dirname(self._path))

@@ -52,12 +52,12 @@ _CHECKSUM: Final = re.compile(r"\d{20}\.crc")
 _TMP: Final = r"\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp"
 """What Spark puts behind the name of what it has not yet given that."""
 _LEFT: Final = re.compile(
-    r"\d{20}\.json(\.torn|\.anew|#\d+)"
+    r"\d{20}\.json(\.torn|#\d+)|\d{20}\.(json|checkpoint\.\S+)\.anew"
     r"|\.\d{20}\.checkpoint\.parquet\.tmp|\d{20}\.checkpoint\.parquet#\d+"
     rf"|\.\d{{20}}\.(json|crc|checkpoint\.\S+){_TMP}"
 )
 """What a repair put aside, or a process that was killed was writing."""
-_LEFT_OF_SIDECAR: Final = re.compile(rf"\..+\.parquet{_TMP}")
+_LEFT_OF_SIDECAR: Final = re.compile(rf"\..+\.parquet{_TMP}|.+\.parquet\.anew")
 _OF_SIDECAR: Final = re.compile(rf"\..+\.parquet({_TMP})?\.crc")
 """The checksum of one, or of what was to be one."""
 _HADOOPS: Final = re.compile(r"\.(\.?\d{20}\..+)\.crc")

@@ -56,7 +56,7 @@ def sync_checkpoint(root: str, sync: Sync = sync_or_write_anew) -> None:
     `sync_named`."""
     log = os.path.join(root, LOG_DIRECTORY)
     hint = _look_of(os.path.join(log, HINT))
-    if hint == _hints.get(root):
+    if hint is not None and hint == _hints.get(root):
         return
     for _, names in complete_checkpoints(os.listdir(log))[:1]:
         with suppress(ValueError):  # who reads it tells what is wrong with it
@@ -65,18 +65,12 @@ def sync_checkpoint(root: str, sync: Sync = sync_or_write_anew) -> None:
         synced = [one for name in names for one in _sync(os.path.join(log, name), sync)]
         sync_directories(log, [os.path.relpath(path, log) for path in synced])
     _sync(os.path.join(log, HINT), sync)
-    _hints[root] = hint
+    if hint is not None:
+        _hints[root] = hint
 
 
-_hints: dict[str, tuple[int, int] | None] = {}
+_hints: dict[str, tuple[int, int]] = {}
 """Table -> the hint to its newest checkpoint, as it was when that was synced."""
-
-
-def sum_of(path: str) -> str:
-    """The file beside one in which Hadoop notes the sums of its bytes: its readers
-    refuse a file whose sums are cut off, and take one without."""
-    directory, name = os.path.split(path)
-    return os.path.join(directory, f".{name}.crc")
 
 
 def _look_of(path: str) -> tuple[int, int] | None:
@@ -89,12 +83,23 @@ def _look_of(path: str) -> tuple[int, int] | None:
 
 def _sync(path: str, sync: Sync = sync_or_write_anew) -> list[str]:
     """Flush a file and its `sum_of`; those that could be opened."""
-    synced = []
-    for one in (path, sum_of(path)):
-        with suppress(FileNotFoundError, PermissionError, NotAFile):
-            sync(one)
-            synced.append(one)
-    return synced
+    return [one for one in (path, sum_of(path)) if sync_opened(one, sync)]
+
+
+def sync_opened(path: str, sync: Sync = sync_or_write_anew) -> bool:
+    """Flush a file if it is one, is there, and we may open it; whether it was."""
+    try:
+        sync(path)
+    except (FileNotFoundError, PermissionError, NotAFile):
+        return False
+    return True
+
+
+def sum_of(path: str) -> str:
+    """The file beside one in which Hadoop notes the sums of its bytes: its readers
+    refuse a file whose sums are cut off, and take one without."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.crc")
 
 
 def named(root: str, text: bytes) -> list[str]:

@@ -25,7 +25,12 @@ from lakehouse.log.delta_log import (
     read_entry,
 )
 from lakehouse.log.log_store import put_if_absent
-from lakehouse.log.named_files import sync_checkpoint, sync_named
+from lakehouse.log.named_files import (
+    sum_of,
+    sync_checkpoint,
+    sync_named,
+    sync_opened,
+)
 
 Step = Callable[[], None]
 
@@ -127,7 +132,9 @@ def sync_entries(table: Snapshot, version: int) -> None:
     for candidate in range(max(0, known + 1), version + 1):
         with suppress(FileNotFoundError):  # cleaned away behind a checkpoint
             sync_named(table.path, read_entry(table.path, candidate), done)
-            sync_or_write_anew(entry_path(table.path, candidate))
+            entry = entry_path(table.path, candidate)
+            sync_opened(sum_of(entry))
+            sync_or_write_anew(entry)
     sync_checkpoint(table.path)
     sync_directory(os.path.join(table.path, LOG_DIRECTORY))
     _synced[_key(table)] = version

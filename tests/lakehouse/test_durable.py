@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,6 +137,25 @@ def test_what_could_not_be_written_anew_is_not_believed_at_its_next_sync(
     assert (again != inode, path.read_bytes()) == (True, b"rows")
     sync_or_write_anew(str(path))
     assert path.stat().st_ino == again
+
+
+def test_a_copy_that_may_not_be_made_is_a_sync_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a file that could not be opened, of which nothing was lost."""
+    path = tmp_path / "theirs"
+    path.write_bytes(b"rows")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk refused")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(shutil, "copy", refuse)
+    with pytest.raises(SyncFailed):
+        sync_or_write_anew(str(path))
 
 
 def test_an_entry_that_cannot_be_written_anew_is_told(

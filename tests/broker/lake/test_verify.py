@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from broker.lake.verify import Verifier
 from lakehouse.log.commit import remove_files
 from lakehouse.log.delta_log import entry_path, load
+from lakehouse.log.named_files import _hints
 from tests.support.bitmaps import delete_rows, inline, stored
 from tests.support.cloned_back import clone_back
 from tests.support.syscalls import SystemCalls, in_order
@@ -93,8 +94,9 @@ def test_an_owners_deletion_vector_is_durable_as_its_file_is(
     assert f"sync {table}/{file}" in calls.events
 
 
+@pytest.mark.parametrize("starts_anew", [False, True])
 def test_an_owners_checkpoint_is_durable_before_what_is_cleaned_behind_it_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, starts_anew: bool
 ) -> None:
     writer = Writer(str(tmp_path))
     writer.add(0, 0, 10)
@@ -102,11 +104,56 @@ def test_an_owners_checkpoint_is_durable_before_what_is_cleaned_behind_it_is_gon
     assert verifier.ends() == {0: 10}
     deltalake.DeltaTable(writer.path).delete("offset = 4")
     deltalake.DeltaTable(writer.path).create_checkpoint()
-    calls = SystemCalls(monkeypatch, Path(writer.path) / "_delta_log")
+    summed = Path(writer.path, "_delta_log", f".{2:020d}.checkpoint.parquet.crc")
+    summed.write_bytes(b"crc")
+    calls = SystemCalls(monkeypatch, summed.parent)
+    if starts_anew:
+        _hints.clear()
+        verifier = Verifier(TOPIC_ID, writer.path)
     assert verifier.ends() == {0: 10}
-    [made] = calls.of(".checkpoint.parquet")
     first = next(at for at, one in enumerate(calls.events) if "directory" in one)
-    assert calls.events.index(made) < first
+    made = f"{2:020d}.checkpoint.parquet"
+    assert {f"sync {made}", f"sync .{made}.crc"} <= set(calls.events[:first])
+
+
+def test_sums_that_the_broker_may_not_open_keep_no_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, real = Writer(str(tmp_path)), os.open
+    writer.add(0, 0, 10)
+    (file,) = load(writer.path).files
+    directory, base = os.path.split(file)
+    Path(writer.path, directory, f".{base}.crc").write_bytes(b"crc")
+
+    def refuse(path: str, *how: int, **more: int) -> int:
+        if str(path).endswith(f".{base}.crc"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, *how, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert Verifier(TOPIC_ID, writer.path).ends() == {0: 10}
+
+
+def test_the_broker_writes_no_checkpoint_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    writer.add(0, 10, 20)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    path = Path(writer.path, "_delta_log", f"{2:020d}.checkpoint.parquet")
+    inode, real = path.stat().st_ino, os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode:
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert verifier.ends() is None
+    assert path.stat().st_ino == inode
 
 
 def test_a_table_whose_sync_failed_has_no_ends(

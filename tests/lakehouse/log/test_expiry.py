@@ -109,6 +109,7 @@ BESIDE = (
     "{}.json#12",
     "{}.json.torn",
     "{}.json.anew",
+    "{}.checkpoint.parquet.anew",
     f".{{}}.json.{UUID}.tmp",
     f".{{}}.crc.{UUID}.tmp",
     f"..{{}}.json.{UUID}.tmp.crc",

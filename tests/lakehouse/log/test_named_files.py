@@ -130,14 +130,63 @@ def test_a_checkpoints_sidecars_are_synced_with_it(
     name = f"{1:020d}.checkpoint.{UUID(int=7)}.json"
     (log / name).write_bytes(an_entry({"sidecar": {"path": "s.parquet"}}))
     (log / "_sidecars").mkdir()
-    for path in ("_sidecars/s.parquet", "_last_checkpoint"):
+    sums = f".{name}.crc", "_sidecars/.s.parquet.crc", "._last_checkpoint.crc"
+    for path in ("_sidecars/s.parquet", "_last_checkpoint", *sums):
         (log / path).write_bytes(b"{}")
     calls = SystemCalls(monkeypatch, log)
     sync_checkpoint(writer.path)
     assert calls.events == [
-        f"sync {name}", "sync _sidecars/s.parquet", "sync directory _sidecars",
-        "sync directory .", "sync _last_checkpoint",
+        f"sync {name}", f"sync .{name}.crc",
+        "sync _sidecars/s.parquet", "sync _sidecars/.s.parquet.crc",
+        "sync directory _sidecars", "sync directory .",
+        "sync _last_checkpoint", "sync ._last_checkpoint.crc",
     ]  # fmt: skip
+
+
+def test_a_checkpoint_without_a_hint_is_synced_as_well(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    log = Path(writer.path) / "_delta_log"
+    (log / "_last_checkpoint").unlink()
+    calls = SystemCalls(monkeypatch, log)
+    sync_checkpoint(writer.path)
+    assert calls.events == [
+        f"sync {1:020d}.checkpoint.parquet", "sync directory ."
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_whose_sync_failed_is_synced_at_the_next_look(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    path = Path(writer.path) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    inode, answers, real = path.stat().st_ino, iter([True, True]), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if next(answers, False):
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SyncFailed):
+        sync_checkpoint(writer.path)
+    sync_checkpoint(writer.path)
+    assert path.stat().st_ino != inode, "it is written anew"
+
+
+def test_his_statement_and_his_checkpoint_are_synced_before_the_log_is(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake.DeltaTable(writer.path).delete("offset = 4")
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    log = Path(writer.path) / "_delta_log"
+    (log / f".{2:020d}.json.crc").write_bytes(b"crc")
+    calls = SystemCalls(monkeypatch, log)
+    writer.add(0, 10, 20)
+    first = next(at for at, one in enumerate(calls.events) if "directory" in one)
+    synced = {f".{2:020d}.json.crc", f"{2:020d}.json", f"{2:020d}.checkpoint.parquet"}
+    assert {f"sync {name}" for name in synced} <= set(calls.events[:first])
 
 
 def test_behind_a_file_that_the_disk_refuses_nothing_of_ours_is_committed(
