@@ -21,7 +21,7 @@ from lakehouse.durable import (
 from lakehouse.log.commit import commit_files, create_table, remove_files
 from lakehouse.log.delta_log import load
 from lakehouse.regular import NotAFile
-from tests.support.syscalls import SystemCalls
+from tests.support.syscalls import SystemCalls, refuse_syncs
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 ENTRY = "_delta_log/00000000000000000001.json"
@@ -119,16 +119,10 @@ def test_what_could_not_be_written_anew_is_not_believed_at_its_next_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which says yes, whatever the disk has of it."""
-    path, answers, real = tmp_path / "theirs", iter([True, True, False]), os.fsync
+    path = tmp_path / "theirs"
     path.write_bytes(b"rows")
     inode = path.stat().st_ino
-
-    def fsync(descriptor: int) -> None:
-        if next(answers, False):
-            raise OSError(errno.EIO, "the disk refused")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    refuse_syncs(monkeypatch, 2)
     with pytest.raises(SyncFailed):
         sync_or_write_anew(str(path))
     assert path.stat().st_ino == inode

@@ -5,6 +5,7 @@ The recorder stands between ``os`` and whoever calls it: the calls are made, and
 with the path of the file that they concern. Reading is not noted.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -67,6 +68,18 @@ class SystemCalls:
         if path != self._root and not path.startswith(self._root + os.sep):
             return None
         return os.path.relpath(path, self._root)
+
+
+def refuse_syncs(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Let so many calls of fsync fail, as on a dying disk; those behind them work."""
+    left, real = iter(range(count)), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if next(left, None) is not None:
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    patch.setattr(os, "fsync", fsync)
 
 
 def in_order(events: Sequence[str], wanted: Sequence[str]) -> bool:

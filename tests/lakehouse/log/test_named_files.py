@@ -13,7 +13,7 @@ from lakehouse.durable import SyncFailed
 from lakehouse.log.delta_log import load, read_entry
 from lakehouse.log.named_files import named, sync_checkpoint, sync_named
 from tests.support.bitmaps import delete_rows, stored
-from tests.support.syscalls import SystemCalls, in_order
+from tests.support.syscalls import SystemCalls, in_order, refuse_syncs
 from tests.support.tables import Writer
 
 
@@ -161,14 +161,8 @@ def test_a_checkpoint_whose_sync_failed_is_synced_at_the_next_look(
 ) -> None:
     deltalake.DeltaTable(writer.path).create_checkpoint()
     path = Path(writer.path) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
-    inode, answers, real = path.stat().st_ino, iter([True, True]), os.fsync
-
-    def fsync(descriptor: int) -> None:
-        if next(answers, False):
-            raise OSError(errno.EIO, "the disk refused")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    inode = path.stat().st_ino
+    refuse_syncs(monkeypatch, 2)
     with pytest.raises(SyncFailed):
         sync_checkpoint(writer.path)
     sync_checkpoint(writer.path)
