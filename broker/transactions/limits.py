@@ -20,6 +20,8 @@ class TransactionLimits:
     ``version`` is the finalized feature ``transaction.version`` that clients are told;
     how a transaction ends goes by what its producer spoke. ``ids_max``,
     ``completion_delay_ms`` and ``retry_ms`` are ours.
+    ``resumed_ms`` is ``transaction.abort.timed.out.transaction.cleanup.interval.ms``,
+    as far as Kafka's first look behind a start goes.
     """
 
     timeout_max_ms: int = 15 * _MINUTE_MS
@@ -34,5 +36,8 @@ class TransactionLimits:
     # How long the row of a complete transaction is behind (see README): mostly the
     # next transaction comes first, and its row says more.
     completion_delay_ms: int = _SECOND_MS
+    # How long at least an open transaction goes on behind a start: its producer could
+    # not end it before, and may be about to.
+    resumed_ms: int = 10 * _SECOND_MS
     # When what the catalog refused is tried again.
     retry_ms: int = _SECOND_MS

@@ -242,7 +242,7 @@ def _resume(draft: Draft, _: Resume) -> None:
     metadata = draft.transaction.metadata
     if metadata.state is TransactionState.ONGOING:
         left_ms = metadata.started_ms + metadata.timeout_ms - draft.now_ms
-        draft.schedule(TimerKey.TIMEOUT, left_ms)
+        draft.schedule(TimerKey.TIMEOUT, max(left_ms, draft.limits.resumed_ms))
 
 
 def _forget(draft: Draft, _: Forget) -> None:

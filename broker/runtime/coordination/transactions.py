@@ -7,9 +7,9 @@ owes: markers that it has not begun to write yet are begun (``markers.py``), and
 all are durable the id is told.
 
 A broker that comes back goes on with what it finds: what is prepared is completed, what
-is open is open for the rest of its time. What is complete and open in a log all the
-same has lost its marker there: it is prepared again, and as long as it is nobody writes
-under its id.
+is open is open for the rest of its time, and for ten seconds at least. What is complete
+and open in a log all the same has lost its marker there: it is prepared again, and as
+long as it is nobody writes under its id.
 """
 
 import asyncio

@@ -287,23 +287,35 @@ def test_a_start_before_the_row_follows_writes_the_markers_again(book: Book) -> 
     assert book.commit(producer) == Ended(10, 0)
 
 
-def test_an_open_transaction_goes_on_after_a_start_within_its_time(book: Book) -> None:
+def test_a_start_takes_no_time_from_a_transaction(book: Book) -> None:
     producer = ongoing(book, 1)
-    book.tick(MINUTE_MS - 10)
     book.crash()
     assert book.add(producer, 2) == Added()
-    book.tick(9)
+    book.tick(MINUTE_MS - 1)
     assert not book.markers
     book.tick(1)
     assert [marker.commit for marker in book.markers] == [False]
 
 
-def test_a_transaction_whose_time_ran_out_meanwhile_is_aborted_at_a_start(book: Book):
-    ongoing(book, 1)
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_ran_out_of_time_while_the_broker_was_away_can_be_committed(version):
+    book = Book(version=version)
+    producer = ongoing(book, 1, version=version)
     book.now_ms += DAY_MS
     book.crash()
-    book.tick(1)
+    book.tick(book.limits.resumed_ms - 1)
+    assert not book.markers
+    book.commit(producer, version=version)
+    assert [marker.commit for marker in book.markers] == [True]
+
+
+def test_what_nobody_ends_ten_seconds_after_a_start_is_aborted(book: Book) -> None:
+    producer = ongoing(book, 1)
+    book.tick(MINUTE_MS - 1)
+    book.crash()
+    book.tick(10_000)
     assert [marker.commit for marker in book.markers] == [False]
+    assert book.commit(producer) == FENCED
 
 
 def test_markers_of_another_decision_complete_nothing(book: Book) -> None:
