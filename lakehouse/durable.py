@@ -19,7 +19,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from lakehouse.regular import open_descriptor
@@ -128,16 +128,21 @@ def sync_files(root: str, relative_paths: list[str]) -> None:
     sync_directories(root, relative_paths)
 
 
-def sync_directories(root: str, relative_paths: list[str]) -> None:
-    """Flush every directory between ``root`` and these files, and ``root`` itself."""
+def sync_directories(
+    root: str, relative_paths: list[str], *, may_be_gone: bool = False
+) -> None:
+    """Flush every directory between ``root`` and these files, and ``root`` itself.
+    ``may_be_gone``: those that are not there are passed over."""
     directories = {root}
     for relative in relative_paths:
+        assert not os.path.isabs(relative), "it is below the root"
         parent = os.path.dirname(relative)
         while parent:
             directories.add(os.path.join(root, parent))
             parent = os.path.dirname(parent)
     for directory in sorted(directories, key=len, reverse=True):
-        sync_directory(directory)
+        with suppress(FileNotFoundError) if may_be_gone else nullcontext():
+            sync_directory(directory)
 
 
 def _write_back(descriptor: int) -> None:

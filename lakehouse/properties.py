@@ -43,6 +43,7 @@ TRANSACTIONS_EXPIRE = "delta.setTransactionRetentionDuration"
 APPEND_ONLY = "delta.appendOnly"
 """With it, no file may leave, and so no row."""
 
+CHANGE_FEED = "delta.enableChangeDataFeed"
 CHECKPOINT_INTERVAL = 100
 
 DELTA = {

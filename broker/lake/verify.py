@@ -16,13 +16,14 @@ such as too many open files, was before the fsync, and the next call tries again
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 import structlog
 
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
 from lakehouse.ends import counted, ends_of
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing, TableUnreadable
-from lakehouse.location import Names
+from lakehouse.location import Names, path_inside
 from lakehouse.log.actions import Commit, DataFile, parse_commit
 from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
@@ -32,7 +33,13 @@ from lakehouse.log.delta_log import (
     load,
     read_marked,
 )
-from lakehouse.log.named_files import sum_of, sync_checkpoint, sync_opened
+from lakehouse.log.named_files import (
+    sum_of,
+    sync_checkpoint,
+    sync_named,
+    sync_opened,
+)
+from lakehouse.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -136,7 +143,7 @@ class Verifier:
             if is_gone(self._path, self._version, self._mark):
                 self._begin()  # between the first look and the reading
                 return
-            self._take(parse_commit(version, text))
+            self._take(parse_commit(version, text), text)
             self._mark = mark
 
     def _is_gone(self) -> bool:
@@ -153,16 +160,19 @@ class Verifier:
         if snapshot.unreadable is not None:
             raise LogDamaged(snapshot.unreadable)
         lacking = self._sync_data(snapshot.files.values())
+        if snapshot.metadata and CHANGE_FEED in snapshot.metadata.configuration:
+            self._sync_changes(snapshot.version)
         self._sync_log()
         self._lacking = lacking  # not before: an error leaves ends and version, too
         self._version, self._mark = snapshot.version, snapshot.mark
         self._transactions = dict(snapshot.transactions)
 
-    def _take(self, commit: Commit) -> None:
+    def _take(self, commit: Commit, text: bytes) -> None:
         """Verify one more entry. Files that left again since need not be there."""
         names = Names(self._path)
         adds = [file.of_table(names) for file in commit.adds]
         lacking = self._sync_data(adds, may_be_gone=True)
+        sync_named(self._path, text, set(), sync_file)  # change data are no table's
         sync_file(entry_path(self._path, commit.version))
         sync_checkpoint(self._path, sync_file)
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
@@ -171,6 +181,15 @@ class Verifier:
         self._lacking |= lacking
         self._transactions |= counted(commit, self._transactions)
         self._version = commit.version
+
+    def _sync_changes(self, version: int) -> None:
+        """Sync what the newest entries of its owner's say of changes: of what is older
+        the kernel did it by itself."""
+        done = set[str]()
+        for newest in range(max(0, version - CHECKPOINT_INTERVAL), version + 1):
+            with suppress(FileNotFoundError):  # cleaned away behind a checkpoint
+                text, _ = read_marked(self._path, newest)
+                sync_named(self._path, text, done, sync_file)
 
     def _sync_data(
         self, files: Collection[DataFile], may_be_gone: bool = False
@@ -195,6 +214,8 @@ class Verifier:
     def _why_lacking(self, file: DataFile) -> str | None:
         """The end of a sentence if a file is not there in its full length, else None.
         Raises OSError."""
+        if path_inside(self._path, file.relative_path) is None:
+            return "is not in it"
         try:
             size = os.path.getsize(self._below(file.relative_path))
         except (FileNotFoundError, NotADirectoryError):

@@ -12,13 +12,14 @@ Source: the Delta transaction log protocol, "Add File and Remove File", "Add CDC
 "Deletion Vectors", "Checkpoints"; Hadoop's ``ChecksumFileSystem``.
 """
 
+import errno
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from lakehouse.durable import sync_directories, sync_or_write_anew
+from lakehouse.durable import SyncFailed, sync_directories, sync_or_write_anew
 from lakehouse.errors import TableUnreadable
 from lakehouse.files.deletion_vectors import INLINE, placed
 from lakehouse.location import Names, path_inside
@@ -30,23 +31,31 @@ from lakehouse.regular import NotAFile
 
 Sync = Callable[[str], None]
 _NAMING: Final = "add", "cdc"
+_NOWHERE: Final = errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP
+"""Nothing is there, whenever it is asked for."""
 _ODD: Final = (ValueError, TypeError, AttributeError, KeyError, TableUnreadable)
 """What is raised of an action that is not as it should be: it names nothing then."""
 
 
-def sync_named(root: str, text: bytes, done: set[str]) -> None:
+def sync_named(
+    root: str, text: bytes, done: set[str], sync: Sync = sync_or_write_anew
+) -> None:
     """Flush the files that an entry of the table at ``root`` adds, and the directories
     on the way to them; ours were before it was made. What lies elsewhere is another
     table's, and what we cannot open is passed over: a VACUUM took it, or it is not for
-    us. ``done``: absolute paths that were, and are from now on. Raises SyncFailed, and
-    OSError where a file could be opened at another time."""
-    synced = []
-    for path in named(root, text):
-        if path not in done:
-            synced += _sync(path)
-            done.add(path)
+    us. ``done``: absolute paths that were, and are from now on. ``sync``: what flushes
+    a file. Raises SyncFailed, and OSError where one could be opened at another time."""
+    new = [path for path in named(root, text) if path not in done]
+    _sync_all(root, new, sync)
+    done.update(new)
+
+
+def _sync_all(root: str, paths: Iterable[str], sync: Sync) -> None:
+    """Flush those that can be opened, and their directories."""
+    synced = [one for path in paths for one in _sync(path, sync)]
     if synced:
-        sync_directories(root, [os.path.relpath(path, root) for path in synced])
+        below = [os.path.relpath(path, root) for path in synced]
+        sync_directories(root, below, may_be_gone=True)
 
 
 def sync_checkpoint(root: str, sync: Sync = sync_or_write_anew) -> None:
@@ -62,8 +71,7 @@ def sync_checkpoint(root: str, sync: Sync = sync_or_write_anew) -> None:
         with suppress(ValueError):  # who reads it tells what is wrong with it
             more = [path for name in names for path in sidecars_of(log, name)]
             names = [*names, *(f"{SIDECARS}/{name}" for name in more)]
-        synced = [one for name in names for one in _sync(os.path.join(log, name), sync)]
-        sync_directories(log, [os.path.relpath(path, log) for path in synced])
+        _sync_all(log, [os.path.join(log, name) for name in names], sync)
     _sync(os.path.join(log, HINT), sync)
     if hint is not None:
         _hints[root] = hint
@@ -81,7 +89,7 @@ def _look_of(path: str) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _sync(path: str, sync: Sync = sync_or_write_anew) -> list[str]:
+def _sync(path: str, sync: Sync) -> list[str]:
     """Flush a file and its `sum_of`; those that could be opened."""
     return [one for one in (path, sum_of(path)) if sync_opened(one, sync)]
 
@@ -90,7 +98,13 @@ def sync_opened(path: str, sync: Sync = sync_or_write_anew) -> bool:
     """Flush a file if it is one, is there, and we may open it; whether it was."""
     try:
         sync(path)
-    except (FileNotFoundError, PermissionError, NotAFile):
+    except SyncFailed:
+        raise
+    except (NotAFile, PermissionError, ValueError):  # a name with a null byte
+        return False
+    except OSError as error:
+        if error.errno not in _NOWHERE:
+            raise
         return False
     return True
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lakehouse.log.actions import COLUMNS, Metadata, Protocol
-from lakehouse.properties import APPEND_ONLY
+from lakehouse.properties import APPEND_ONLY, CHANGE_FEED
 
 _TYPES: Final = frozenset(
     {
@@ -51,7 +51,7 @@ _ADVICE: Final = (
     f"SET TBLPROPERTIES ('delta.enableRowTracking' = 'false', '{_SUSPENDED}' = 'true')"
 )
 _KNOWN: Final = {
-    "delta.enableChangeDataFeed": "changeDataFeed",
+    CHANGE_FEED: "changeDataFeed",
     "delta.enableDeletionVectors": "deletionVectors",
     "delta.enableInCommitTimestamps": "inCommitTimestamp",
 }

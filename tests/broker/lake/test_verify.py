@@ -13,6 +13,7 @@ from broker.lake.verify import Verifier
 from lakehouse.log.commit import remove_files
 from lakehouse.log.delta_log import entry_path, load
 from lakehouse.log.named_files import _hints
+from lakehouse.properties import CHANGE_FEED
 from tests.support.bitmaps import delete_rows, inline, stored
 from tests.support.cloned_back import clone_back
 from tests.support.syscalls import SystemCalls, in_order
@@ -85,13 +86,41 @@ def test_an_owners_deletion_vector_is_durable_as_its_file_is(
     directory, base = os.path.split(file)
     summed = f"{directory}/.{base}.crc"  # empty, Hadoop's readers would refuse the file
     Path(writer.path, summed).write_bytes(b"crc")
-    calls = SystemCalls(monkeypatch, tmp_path)
-    assert verifier.ends() == {0: 10}
+    if kind == "of the table":
+        Path(writer.path, f".{name}.crc").write_bytes(b"crc")
     table = os.path.relpath(writer.path, tmp_path)
-    synced = f"sync {table}/{name}" in calls.events
-    assert synced == (kind == "of the table")
-    assert calls.of(".crc") == [f"sync {table}/{summed}"]
-    assert f"sync {table}/{file}" in calls.events
+    theirs = {f"sync {table}/{name}", f"sync {table}/.{name}.crc"}
+    for asked in (verifier, Verifier(TOPIC_ID, writer.path)):
+        calls = SystemCalls(monkeypatch, tmp_path)
+        assert asked.ends() == {0: 10}
+        there = theirs if kind == "of the table" else set[str]()
+        assert theirs.intersection(calls.events) == there
+        assert {f"sync {table}/{file}", f"sync {table}/{summed}"} <= set(calls.events)
+
+
+@pytest.mark.parametrize("starts_anew", [False, True])
+def test_an_owners_change_data_are_durable_before_his_entry_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, starts_anew: bool
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.set_table_properties({CHANGE_FEED: "true"})
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    table.update(updates={"value": "key"}, predicate="offset = 4")
+    (changed,) = Path(writer.path, "_change_data").rglob("*.parquet")
+    calls = SystemCalls(monkeypatch, Path(writer.path))
+    if starts_anew:
+        verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    synced, entry = calls.events, f"sync _delta_log/{table.version():020d}.json"
+    whole = [
+        f"sync {changed.relative_to(writer.path)}", "sync directory _change_data",
+        "sync directory .", entry,
+    ]  # fmt: skip
+    assert in_order(synced, whole)
+    assert not any("_change_data" in one for one in synced[synced.index(entry) :])
 
 
 @pytest.mark.parametrize("starts_anew", [False, True])
@@ -132,6 +161,45 @@ def test_sums_that_the_broker_may_not_open_keep_no_segments(
 
     monkeypatch.setattr(os, "open", refuse)
     assert Verifier(TOPIC_ID, writer.path).ends() == {0: 10}
+
+
+def test_the_broker_writes_no_owners_sums_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, real = Writer(str(tmp_path)), os.fsync
+    writer.add(0, 0, 10)
+    (file,) = load(writer.path).files
+    summed = Path(writer.path, os.path.dirname(file), f".{os.path.basename(file)}.crc")
+    summed.write_bytes(b"crc")
+    inode = summed.stat().st_ino
+
+    def fsync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode:
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert Verifier(TOPIC_ID, writer.path).ends() is None
+    assert summed.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("name", ["/elsewhere/x", "//elsewhere/x", "../x"])
+def test_a_file_that_is_not_in_the_table_is_lacking(tmp_path: Path, name: str) -> None:
+    """Whatever is there: no reader of ours takes it, and nobody goes there to sync."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    (file,) = load(writer.path).files
+    there = Path(tmp_path, "elsewhere", "x.parquet")
+    there.parent.mkdir()
+    there.write_bytes(Path(writer.path, file).read_bytes())
+    named = name.replace("/elsewhere", str(there.parent)).replace("..", "../..")
+    entry = Path(entry_path(writer.path, 1))
+    text = entry.read_text().replace(f'"{file}"', f'"{named}.parquet"')
+    assert named in text
+    entry.write_text(text)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    assert verifier.lacking == {0: [(0, 10)]}
 
 
 def test_the_broker_writes_no_checkpoint_anew(

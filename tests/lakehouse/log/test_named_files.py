@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from uuid import UUID
 
@@ -10,8 +11,9 @@ import deltalake
 import pytest
 
 from lakehouse.durable import SyncFailed
-from lakehouse.log.delta_log import load, read_entry
+from lakehouse.log.delta_log import entry_path, load, read_entry
 from lakehouse.log.named_files import named, sync_checkpoint, sync_named
+from lakehouse.log.next_entry import sync_entries
 from tests.support.bitmaps import delete_rows, stored
 from tests.support.syscalls import SystemCalls, in_order, refuse_syncs
 from tests.support.tables import Writer
@@ -103,6 +105,42 @@ def test_what_cannot_be_opened_is_passed_over_and_the_rest_is_synced_once(
     ]  # fmt: skip
     sync_named(writer.path, adding("new/deep/b.parquet"), done)
     assert len(calls.events) == 5
+
+
+@pytest.mark.parametrize(
+    "odd", ["a%00b", "b.parquet/c", "x" * 256, "y" * 251, "round"], ids=lambda s: s[:9]
+)
+def test_what_can_have_no_file_stops_nothing(writer: Writer, odd: str) -> None:
+    """Of a name of 251 letters the file is there, and its sums cannot be."""
+    root = Path(writer.path)
+    (root / "b.parquet").write_bytes(b"x")
+    (root / ("y" * 251)).write_bytes(b"x")
+    (root / "round").symlink_to("round")
+    done = set[str]()
+    sync_named(writer.path, adding(odd, "b.parquet"), done)
+    assert str(root / "b.parquet") in done
+
+
+def test_a_directory_that_goes_meanwhile_ends_no_sync(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A VACUUM takes it between its files and itself; the entry is to be synced."""
+    root, real = Path(writer.path), os.fsync
+    entry = Path(entry_path(writer.path, 2))
+    (root / "new").mkdir()
+    (root / "new" / "b.parquet").write_bytes(b"x")
+    table = load(writer.path)
+    entry.write_bytes(adding("new/b.parquet"))
+
+    def vacuum(descriptor: int) -> None:
+        real(descriptor)
+        shutil.rmtree(root / "new", ignore_errors=True)
+
+    monkeypatch.setattr(os, "fsync", vacuum)
+    calls = SystemCalls(monkeypatch, root)
+    sync_entries(table, 2)
+    wanted = ["sync new/b.parquet", "sync directory .", f"sync _delta_log/{entry.name}"]
+    assert in_order(calls.events, wanted)
 
 
 def test_an_owners_checkpoint_is_synced_before_what_is_below_is_gone_for_good(
