@@ -16,6 +16,7 @@ from jobs.stuck import MOVED_PAUSE_MS
 from lakehouse.log import delta_log
 from tests.jobs.world import World, here, some
 from tests.support.batches import Record
+from tests.support.partitioned_anew import partition_anew
 from tests.support.tables import rows
 
 
@@ -318,6 +319,33 @@ def test_a_replaced_table_comes_back_as_its_owner_had_it(world: World) -> None:
     compactor.step()
     assert compactor.status().problems == ()
     assert [row.offset for row in world.rows(topic)] == [0, 1, 2, *range(4, 20)]
+
+
+def test_a_table_without_partitions_gets_nothing_until_it_has_them(
+    world: World,
+) -> None:
+    """As a DataFrame is written over it, with overwriteSchema and no partitionBy: what
+    we added would reach no consumer, and who restores the version before loses it."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    path = str(world.path(topic))
+    partition_anew(path, [])
+    version = delta_log.load(path).version
+    world.produce(topic, some(10))
+    for _ in range(2):
+        world.flush(compactor)
+        world.clock.advance(60_000)
+    compactor.step()
+    [problem] = compactor.status().problems
+    assert "partitioned by nothing, not by partition: overwrite it with" in problem
+    assert delta_log.load(path).version == version
+    partition_anew(path, ["partition"])
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    assert [row.offset for row in world.rows(topic)] == [*range(10, 20)]
 
 
 def test_an_owners_clone_of_another_table_is_left_where_it_is(world: World) -> None:

@@ -11,6 +11,7 @@ from lakehouse.log import next_entry
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
+from tests.support.partitioned_anew import partition_anew
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -112,3 +113,16 @@ def test_what_ours_stands_on_is_synced_before_ours_is_there(
     assert (entry_path(writer.path, version), False) in synced
     if is_librarys:  # ours is written with its sync
         assert (entry_path(writer.path, version + 1), True) in synced
+
+
+def test_what_partitions_nothing_any_more_is_refused_though_it_was_judged(writer):
+    """Its owner overwrites it between our look and our entry."""
+    table = load(writer.path)
+
+    def put(version):
+        partition_anew(writer.path, ["offset"])
+        return False
+
+    with pytest.raises(CommitRefused, match="partitioned by offset, not by partition"):
+        commit_judged(table, TOPIC_ID, lambda: None, put, put)
+    assert load(writer.path).version == 1
