@@ -477,15 +477,11 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
         missing = sorted(COLUMNS - _names_in_files(metadata))
         if mapping != "name" or missing:
             return f"its columns are mapped by {mapping}: {', '.join(missing)}"
-    return why_not_by_partition(metadata)
-
-
-def why_not_by_partition(metadata: Metadata) -> str | None:
-    """One sentence, with the way back, if no file is one partition's alone."""
-    if (columns := ", ".join(metadata.partition_columns) or "nothing") == "partition":
-        return None
-    back = "overwrite it with what it has, and partitionBy('partition')"
-    return f"it is partitioned by {columns}, not by partition: {back}"
+    if metadata.partition_columns != ("partition",):
+        columns = ", ".join(metadata.partition_columns) or "nothing"
+        back = "overwrite it with what it has, and partitionBy('partition')"
+        return f"it is partitioned by {columns}, not by partition: {back}"
+    return None
 
 
 def _names_in_files(metadata: Metadata) -> set[str]:

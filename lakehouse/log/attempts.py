@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from lakehouse.errors import CommitRefused, LogDamaged
-from lakehouse.log.actions import why_not_by_partition
 from lakehouse.log.delta_log import Snapshot, follow, load
 from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
 from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
@@ -91,15 +90,15 @@ def current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
 
 def _take_in(table: Snapshot, topic_id: str) -> bool:
     """Follow the log; whether there was something. Raises CommitRefused when it is no
-    longer the log that was followed, or is torn, or another topic's; or files of one
-    partition are no longer what it is made of: no consumer would get what we add."""
+    longer the log that was followed, or is torn, or another topic's; or cannot be read:
+    no consumer would get what we add, and who restores what was before would lose it.
+    """
     check_goes_on(table)
     commits = follow(table)
     if table.torn is not None:
         raise CommitRefused(table.torn)
-    why = table.metadata and why_not_by_partition(table.metadata)
-    if why is not None:
-        raise CommitRefused(f"{table.path}: {why}")
+    if table.unreadable is not None:
+        raise CommitRefused(f"{table.path}: {table.unreadable}")
     if table.topic_id != topic_id:
         raise CommitRefused(
             f"{table.path} belongs to topic id {table.topic_id}, not {topic_id}"
