@@ -32,6 +32,7 @@ from lakehouse.log.delta_log import (
     table_ends,
     untrue,
 )
+from lakehouse.log.replaced import why_replaced
 from lakehouse.regular import open_file
 
 log = structlog.get_logger("lakelog.lake")
@@ -91,6 +92,8 @@ class TopicTable:
         self._polls_until_load = 0
         self._was_absent = False
         self._polls_until_search = 0
+        self._replaced: tuple[object, str] | None = None
+        """As of which entry the table is not the topic's any more, and why."""
         self._lock = threading.Lock()
 
     def poll(self) -> bool:
@@ -261,10 +264,7 @@ class TopicTable:
     def _view(self, snapshot: Snapshot, changed: int) -> View:
         why = snapshot.unreadable
         if snapshot.metadata is not None and snapshot.topic_id != self.topic_id:
-            why = (
-                "its properties do not name this topic's id any more: "
-                "its owner replaced the table, or took the id out"
-            )
+            why = self._why_replaced(snapshot)
         return View(
             snapshot.version,
             table_ends(snapshot, self.topic_id),
@@ -274,6 +274,14 @@ class TopicTable:
             torn=snapshot.torn,
             untrue=untrue(snapshot, self.topic_id),
         )
+
+    def _why_replaced(self, snapshot: Snapshot) -> str:
+        """In the compactor's words. Once for each entry: the log is read for it."""
+        entry = snapshot.version, snapshot.mark
+        if self._replaced is None or self._replaced[0] != entry:
+            why = why_replaced(snapshot, self.topic_id) or "it is another topic's"
+            self._replaced = entry, why
+        return self._replaced[1]
 
     def _publish(self, view: View) -> None:
         said, why = self.view.unreadable, view.unreadable

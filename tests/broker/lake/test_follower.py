@@ -19,6 +19,7 @@ from lakehouse import properties, warehouse_names
 from lakehouse.location import table_path
 from lakehouse.log.commit import create_table, remove_files, repair, set_aside
 from lakehouse.log.delta_log import entry_path, load
+from lakehouse.log.replaced import why_replaced
 from lakehouse.watching.log_watch import LogWatch
 from tests.support.lake_following import version_of
 from tests.support.patience import IDLE_S, wait_until
@@ -426,7 +427,9 @@ def test_a_table_that_lost_the_topics_id_is_told(tmp_path: Path) -> None:
     changed = metadata.replace(properties.TOPIC_ID, "gone")
     Path(entry_path(writer.path, 2)).write_text(changed)
     table.poll()
-    assert "topic's id" in (table.view.unreadable or "")
+    why = why_replaced(load(writer.path), TOPIC_ID)
+    assert "lost its topic's id: RESTORE it to version 1" in (why or "")
+    assert table.view.unreadable == why  # the compactor says the same: told once
 
 
 def test_an_end_that_nothing_proves_is_told_until_the_next_commit(
