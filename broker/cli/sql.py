@@ -114,8 +114,10 @@ def spark_conf(
     It asks `lakelog metastore`, which has to run, so topics that come later are known
     too. With --format sql nothing of ours has to run, and later topics are not known.
     """
-    if conf_format is ConfFormat.SQL:
+    is_sql = conf_format is ConfFormat.SQL
+    if is_sql or data_dir is not None:  # else the metastore may be on another machine
         directory = known_directory(data_dir, config, extra)
+    if is_sql:
         _note_renamed(directory)
         typer.echo("\n".join(_registered(directory)))
         return

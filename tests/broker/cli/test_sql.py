@@ -87,7 +87,13 @@ def test_tables_are_registered_elsewhere_by_statements(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["sql", "SELECT 1"], ["metastore"], ["spark-conf", "--format", "sql"]]
+    "words",
+    [
+        ["sql", "SELECT 1"],
+        ["metastore"],
+        ["spark-conf"],
+        ["spark-conf", "--format", "sql"],
+    ],
 )
 def test_a_directory_that_is_none_of_ours_is_told(
     tmp_path: Path, words: list[str]
@@ -95,6 +101,12 @@ def test_a_directory_that_is_none_of_ours_is_told(
     done = told(*words, "--data-dir", str(tmp_path))
     assert (done.code, done.output) == (1, "")
     assert "is not a data directory of Lakelog" in done.errors
+
+
+def test_settings_for_a_metastore_elsewhere_need_no_data_directory() -> None:
+    done = told("spark-conf", "--metastore", "lake:9083", "-X", "data_dir=/no/such")
+    assert (done.code, done.errors) == (0, "")
+    assert "lake:9083" in done.output
 
 
 def test_nobody_else_is_told_the_topics_unless_that_is_wanted(tmp_path: Path) -> None:
