@@ -3,7 +3,7 @@
 import base64
 import json as jsonlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from confluent_kafka import (
 from broker.cli.client import TIMEOUT_S, admin, connection
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from broker.cli.silence import CONFIG, LONG_MS, Silence
 
 BATCH = 1_000
 OFFSET_MAX = 2**63 - 1
@@ -42,7 +43,11 @@ def consume(
     ] = None,
     exit_at_end: Annotated[
         bool,
-        typer.Option("--exit-at-end", help="Stop when all has been read."),
+        typer.Option(
+            "--exit-at-end",
+            help="Stop when all has been read; with exit code 1 if nothing comes for "
+            f"{LONG_MS // 1000} s before that.",
+        ),
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
@@ -54,9 +59,12 @@ def consume(
     """
     check_start(start, in_group=group is not None)
     partitions = set(_partitions(bootstrap, topic))
+    silence = Silence(bootstrap, topic)
     consumer = Consumer(
         connection(bootstrap)
+        | CONFIG
         | {
+            "stats_cb": silence.hear,
             "group.id": group or "lakelog-consume",
             "enable.auto.commit": False,
             "auto.offset.reset": "latest" if start == "end" else "earliest",
@@ -70,9 +78,12 @@ def consume(
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
         with suppress(KeyboardInterrupt):
-            _print(consumer, partitions, count, exit_at_end, json)
+            found = _batches(consumer, partitions, exit_at_end, count, silence)
+            _print(found, count, json)
         if group:
             _commit(consumer)
+        if exit_at_end:
+            silence.check()
     finally:
         consumer.close()
 
@@ -170,21 +181,15 @@ def _commit(consumer: Consumer) -> None:
             raise
 
 
-def _print(
-    consumer: Consumer,
-    partitions: set[int],
-    count: int | None,
-    exit_at_end: bool,
-    json: bool,
-) -> None:
+def _print(found: Iterable[list[Any]], count: int | None, json: bool) -> None:
     """Whole batches at a time: a flush for each line would be most of the work."""
     output, shown = sys.stdout.buffer, 0
-    for messages in _batches(consumer, partitions, exit_at_end, count):
+    for messages in found:
         for message in messages:
-            found = message.value() or b""
+            line = message.value() or b""
             if json:
-                found = jsonlib.dumps(as_json(message)).encode()
-            output.write(found + b"\n")
+                line = jsonlib.dumps(as_json(message)).encode()
+            output.write(line + b"\n")
         output.flush()
         shown += len(messages)
         if shown == count:
@@ -192,16 +197,25 @@ def _print(
 
 
 def _batches(
-    consumer: Consumer, open_partitions: set[int], exit_at_end: bool, count: int | None
+    consumer: Consumer,
+    open_partitions: set[int],
+    exit_at_end: bool,
+    count: int | None,
+    silence: Silence,
 ) -> Iterator[list[Any]]:
     """What has come, up to ``count`` records in all, until all partitions ended."""
     left = count
-    while open_partitions or not exit_at_end:
+    while not exit_at_end or (open_partitions and not silence.is_long):
         wanted = BATCH if left is None else min(BATCH, left)
         # one is waited for, and what is there comes with it
         first = consumer.consume(1, timeout=1.0)
         rest = consumer.consume(wanted - 1, timeout=0.0) if first and wanted > 1 else []
         found = [one for one in (*first, *rest) if _is_record(one, open_partitions)]
+        if first:
+            silence.end(one.partition() for one in (*first, *rest))
+        else:
+            assigned = {part.partition for part in consumer.assignment()}
+            silence.look(open_partitions & assigned)
         if found:
             yield found
         if left is not None:

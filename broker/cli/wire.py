@@ -21,6 +21,7 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 ANSWER_BYTES_MAX = 100 << 20
 AGAIN_S = 0.1
 TIMES_MAX = int(TIMEOUT_S / AGAIN_S)
+VERSION_MAX = 2**15 - 1
 _NAME = "lakelog"
 _LENGTH = struct.Struct(">i")
 
@@ -61,11 +62,11 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def ask(self, request: Any) -> Any:
+    def ask(self, request: Any, at_most: int = VERSION_MAX) -> Any:
         """The response to a request, in the highest version that both know."""
         key: ApiKey = request.API_KEY
         first, last = self._served.get(key, (0, -1))
-        version = min(last, key.versions[-1])
+        version = min(last, key.versions[-1], at_most)
         if version < max(first, key.versions[0]):
             raise UserError(
                 f"the broker at {self._bootstrap} does not serve {key.name}"
@@ -116,8 +117,12 @@ class Wire:
 
 def failure_of(code: int, what: str) -> str:
     """A Kafka error as a sentence about what was asked for."""
+    return f"{what}: {error_name(code)}"
+
+
+def error_name(code: int) -> str:
+    """What a Kafka error is called."""
     try:
-        name = ErrorCode(code).name
+        return ErrorCode(code).name
     except ValueError:
-        name = f"error {code}"
-    return f"{what}: {name}"
+        return f"error {code}"

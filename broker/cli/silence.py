@@ -1,0 +1,124 @@
+"""What ``lakelog consume`` says while nothing comes although it is not at the end.
+
+The problem: for records of a table that it cannot read the broker answers with
+KAFKA_STORAGE_ERROR, which librdkafka repeats in silence, as for a disk that comes back.
+The idea: after some seconds in which nothing came, each partition that is not at its
+end is asked for by a Fetch of our own, and the name of what the broker answers is said:
+once, until something comes from there.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+import typer
+from confluent_kafka import KafkaException
+
+from broker.cli.client import TIMEOUT_S, admin
+from broker.cli.failures import UserError
+from broker.cli.wire import Wire, error_name
+from broker.clock import Clock, SystemClock
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+SAID_AFTER_MS: Final = 5_000
+LONG_MS: Final = 30_000
+CONFIG: Final = {"statistics.interval.ms": 1_000}
+"""Nothing else tells which offset librdkafka asks for."""
+NAMED_UP_TO: Final = 12
+"""Versions of Fetch behind it know topics by their ids."""
+WAIT_MS: Final = 1_000
+
+
+class Silence:
+    """How long nothing came, and what was said of it."""
+
+    def __init__(self, bootstrap: str, topic: str, clock: Clock | None = None) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._clock = clock or SystemClock()
+        self._since_ms = self._clock.monotonic_ms()
+        self._reported: set[int] = set()
+        self._offsets: dict[int, int] = {}
+        self.is_long = False
+        """Whether to wait on makes no sense for who wants to be told the end."""
+
+    def hear(self, statistics: str) -> None:
+        """Take in librdkafka's statistics: which offsets it asks for."""
+        found = json.loads(statistics)["topics"].get(self._topic, {})
+        self._offsets = {
+            int(number): part["next_offset"]
+            for number, part in found.get("partitions", {}).items()
+        }
+
+    def end(self, partitions: Iterable[int] = ()) -> None:
+        """Something came, from these partitions."""
+        self._since_ms, self.is_long = self._clock.monotonic_ms(), False
+        self._reported.difference_update(partitions)
+
+    def look(self, silent: Collection[int]) -> None:
+        """Nothing came, and these partitions are not at their ends; may block."""
+        if not silent:
+            self.end()
+        lasts_ms = self._clock.monotonic_ms() - self._since_ms
+        self.is_long = lasts_ms >= LONG_MS
+        new = sorted(set(silent) - self._reported)
+        if new and lasts_ms >= SAID_AFTER_MS:
+            self._reported.update(new)
+            self._say(new)
+
+    def check(self) -> None:
+        """Raises UserError if it was long."""
+        if self.is_long:
+            names = ", ".join(map(str, sorted(self._reported)))
+            raise UserError(
+                f"not at the end: nothing came for {LONG_MS // 1000} s from {names} of "
+                f"{self._topic}"
+            )
+
+    def _say(self, partitions: list[int]) -> None:
+        offsets = {number: self._offsets.get(number, -1) for number in partitions}
+        reasons = self._reasons({n: at for n, at in offsets.items() if at >= 0})
+        for number, at in offsets.items():
+            where = f" from offset {at} on" if at >= 0 else ""
+            why = f": {reasons[number]}" if number in reasons else ""
+            typer.echo(
+                f"lakelog: partition {number} gives nothing{where}{why}; beside the "
+                f"broker `lakelog table {self._topic}` tells how its table is",
+                err=True,
+            )
+
+    def _reasons(self, offsets: Mapping[int, int]) -> dict[int, str]:
+        """Partition -> why, of those of which somebody says it."""
+        try:
+            known = admin(self._bootstrap).list_topics(timeout=TIMEOUT_S)
+            parts = known.topics[self._topic].partitions if offsets else {}
+            by_leader: dict[int, dict[int, int]] = {}
+            for number, at in offsets.items():
+                by_leader.setdefault(parts[number].leader, {})[number] = at
+            found: dict[int, str] = {}
+            for leader, asked in by_leader.items():
+                found |= self._refused(known.brokers[leader], asked)
+        except KeyError:  # deleted, or without a leader for the moment
+            return dict.fromkeys(offsets, "no broker leads it")
+        except (UserError, KafkaException, OSError) as error:
+            return dict.fromkeys(offsets, str(error))
+        return found
+
+    def _refused(self, leader: Any, offsets: Mapping[int, int]) -> dict[int, str]:
+        """Partition -> the error by which its leader refuses a Fetch."""
+        parts = [
+            FetchPartition(number, fetch_offset=at, partition_max_bytes=1)
+            for number, at in offsets.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=1, isolation_level=1,
+            topics=[FetchTopic(self._topic, partitions=parts)],
+        )  # fmt: skip
+        with Wire.open(f"{leader.host}:{leader.port}") as wire:
+            answer = wire.ask(request, at_most=NAMED_UP_TO)
+        return {
+            one.partition_index: error_name(one.error_code)
+            for topic in answer.responses
+            for one in topic.partitions
+            if one.error_code != ErrorCode.NONE
+        }

@@ -1,0 +1,67 @@
+"""What is said while nothing comes: late enough, once, anew after something came."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from broker.cli.failures import UserError
+from broker.cli.silence import LONG_MS, SAID_AFTER_MS, Silence
+from tests.support.clock import ManualClock
+from tests.support.ports import nobody
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def silence(clock: ManualClock) -> Iterator[Silence]:
+    with nobody() as address:
+        found = Silence(address, "t", clock)
+        parts = {"0": {"next_offset": 7}, "1": {"next_offset": -1001}}
+        found.hear(json.dumps({"topics": {"t": {"partitions": parts}}}))
+        yield found
+
+
+def test_each_partition_is_told_once_until_something_comes_of_it(
+    silence: Silence, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock.advance(SAID_AFTER_MS - 1)
+    silence.look({0})
+    assert capsys.readouterr().err == ""
+    clock.advance(1)
+    silence.look({0})
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "lakelog: partition 0 gives nothing from offset 7 on: no broker"
+    )
+    assert "`lakelog table t`" in said
+    silence.look({0, 1})
+    assert capsys.readouterr().err.startswith("lakelog: partition 1 gives nothing; ")
+    silence.end([0])
+    clock.advance(SAID_AFTER_MS)
+    silence.look({0, 1})
+    assert "partition 0 " in capsys.readouterr().err
+    clock.advance(SAID_AFTER_MS)
+    silence.look({0, 1})
+    assert capsys.readouterr().err == ""
+
+
+def test_it_is_long_after_a_time_in_which_nothing_came(
+    silence: Silence, clock: ManualClock
+) -> None:
+    for _ in range(2):
+        clock.advance(LONG_MS - 1)
+        silence.look({0})
+        silence.end([1])
+    silence.check()
+    clock.advance(LONG_MS)
+    silence.look(set())  # all are at their ends
+    silence.look({0})
+    silence.check()
+    clock.advance(LONG_MS)
+    silence.look({0})
+    with pytest.raises(UserError, match="nothing came for 30 s from 0 of t"):
+        silence.check()
