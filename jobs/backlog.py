@@ -95,7 +95,7 @@ class Backlog:
 
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
-        self._chains: dict[TopicPartition, Chain] = {}
+        self.chains: dict[TopicPartition, Chain] = {}
         """What the live segments have, of each partition of which they have anything.
         """
         self._seen: dict[int, SegmentInfo] = {}
@@ -163,12 +163,12 @@ class Backlog:
             self._kinds.pop(sequence, None)
         self._damaged -= gone
         self._unsure -= gone
-        chains = self._chains.items()
+        chains = self.chains.items()
         return {key for key, chain in chains if chain.drop(gone)}
 
     def _take_up(self, info: SegmentInfo, found: _Found) -> set[TopicPartition]:
         """Note what a segment has; the partitions that it concerns, or did before."""
-        sequence, chains = info.sequence, self._chains
+        sequence, chains = info.sequence, self.chains
         before = (key for key in chains if key not in found)
         changed = {key for key in before if chains[key].drop({sequence})} | found.keys()
         for key, batches in found.items():
@@ -257,7 +257,7 @@ class Backlog:
 
     def _mark(self, changed: Iterable[TopicPartition], now_ms: int) -> None:
         for key in changed:
-            chain = self._chains[key]
+            chain = self.chains[key]
             if not chain.chunks:
                 self._forget(key)
                 continue
@@ -270,7 +270,7 @@ class Backlog:
 
     def _forget(self, key: TopicPartition) -> None:
         for of_each in (
-            self._chains, self.ends, self._marks, self._decided_of, self._left_out,
+            self.chains, self.ends, self._marks, self._decided_of, self._left_out,
             self._failed_at,
         ):  # fmt: skip
             of_each.pop(key, None)
@@ -297,7 +297,7 @@ class Backlog:
 
     def has(self, key: TopicPartition, start: int, end: int) -> bool:
         """Whether the segments have each offset of [start, end)."""
-        chain = self._chains.get(key)
+        chain = self.chains.get(key)
         if chain is None:
             return end <= 0
         return chain.end >= end and all(
@@ -336,7 +336,7 @@ class Backlog:
         start: int | None,
         log_start: LogStart,
     ) -> Pending:
-        chain = self._chains[key]
+        chain = self.chains[key]
         first = int(chain.chunks[0].base[0]) if start is None else start
         from_ = max(first, self._left_out.get(key, 0))
         judged = self._judge(key, from_, start, log_start)
@@ -350,13 +350,13 @@ class Backlog:
                 judged = self._judge(key, from_, start, log_start)
         if from_ > first and from_ >= chain.end:
             rest = left_out(chain.chunks[0].sequence, first, chain.end)
-            return Pending(key, first, [rest], self._since(key, first))
+            return Pending(key, first, [rest], self.since(key, first))
         if judged.stop is not None:
             is_next = not judged.decided  # giving up takes all before, if it waits
             self.held[key] = judged.stop.reason(log_start(key), is_next=is_next)
         goes_on = judged.is_all and judged.bytes >= 0 and from_ == first
         return Pending(
-            key, first, judged.decided, self._since(key, from_),
+            key, first, judged.decided, self.since(key, from_),
             judged.bytes if judged.is_all else -1,
             goes_on=goes_on and chain.goes_on(first),
         )  # fmt: skip
@@ -385,7 +385,7 @@ class Backlog:
         log_start: LogStart,
     ) -> _Judged:
         """The batches of a partition from an offset on; its table ends at ``start``."""
-        chain = self._chains[key]
+        chain = self.chains[key]
         stop, size = None, -1
         if self.holes or chain.again:  # then all of it is looked at
             needed = max(start or 0, log_start(key))
@@ -413,7 +413,7 @@ class Backlog:
         which damage ends that; looked at anew only where something has changed."""
         if all(chunk.kinds is None for chunk in whole):
             return whole, None  # the same list
-        gaps = gaps_at(self._chains[key].chunks, self.holes) if self.holes else ()
+        gaps = gaps_at(self.chains[key].chunks, self.holes) if self.holes else ()
         damaged = [(base, base - before) for before, _, base in gaps]
         lost = sorted([*damaged, *released])
         looked_at = _names(whole), _names(all_), lost
@@ -451,7 +451,7 @@ class Backlog:
         """The chunks up to a hole in which batches of this partition may have been, and
         what stops it there; none if offsets are in two of them, until a start tells
         which counts."""
-        if again := self._chains[key].again:
+        if again := self.chains[key].again:
             why = f"segment {again[0]}: offsets in it are in another one, too"
             return [], Stop(why)
         stop = first_hole(chunks, start, self.holes) if self.holes else None
@@ -460,7 +460,8 @@ class Backlog:
         offset, hole, end = stop
         return below(chunks, offset), Stop(str(hole), end)
 
-    def _since(self, key: TopicPartition, start: int) -> int:
+    def since(self, key: TopicPartition, start: int) -> int:
+        """When a partition was first seen to reach beyond ``start``."""
         marks = self._marks[key]
         while len(marks) > 1 and marks[0][0] <= start:
             marks.popleft()

@@ -60,6 +60,7 @@ from jobs.status import Counters, HeldLog, log_stuck, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
 from jobs.topics import KnownTopics
+from jobs.unread import Unread
 from jobs.warehouse import Warehouse
 from lakehouse.further import link_of
 
@@ -124,6 +125,7 @@ class Compactor:
         self._requests, self._stuck = Requests(), Stuck()
         self._rhythm, self._blocked = Rhythm(lake), Blocked(self._tables.followed)
         self._held_log, self._attempts = HeldLog(), 0
+        self._unread = Unread(backlog)
         self._ends: dict[TopicPartition, int] = {}
         self._pacing = Pacing(lake.flush_ms, set_niceness)
         self._status = CompactorStatus(state="starting", pid=os.getpid())
@@ -185,7 +187,7 @@ class Compactor:
         self._full = self._warehouse.full()
         space = self._further.with_space(topics)
         free = [one for one in free if one.key[0] in space]
-        self._report(waiting, topics, now_ms)
+        self._report([*waiting, *self._unread.waiting()], topics, now_ms)
         self._held_log.look(self._backlog.held, now_ms)
         if self._full is not None:
             return False
@@ -301,7 +303,9 @@ class Compactor:
             for key, end in self._ends.items()
             if key[0] in topics and key[0] not in numbers
         }
-        self._ends = {**paused, **tables.ends(present)}
+        ends = tables.ends(present)
+        self._unread.keep(self._ends, tables.unreadable)
+        self._ends = {**paused, **ends}
         for number in numbers & tables.unreadable.keys():
             self._fail((number, WHOLE_TOPIC), tables.unreadable[number])
         for number in before - tables.troubled(numbers):

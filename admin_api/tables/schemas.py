@@ -23,7 +23,9 @@ class Compaction(BaseModel):
         examples=[TIME_MS],
     )
     pending_bytes: int = Field(
-        description="Bytes of log that wait for the table.", examples=[1048576]
+        description="Bytes of log that wait for the table; of one that cannot be "
+        "read all behind its last known end.",
+        examples=[1048576],
     )
     lag_ms: int = Field(
         description="Age of the oldest record that waits.", examples=[1500]

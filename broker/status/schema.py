@@ -40,8 +40,9 @@ class TableState:
     ends: Mapping[int, int] = field(default_factory=dict)
     """Partition -> first offset that is not in the table."""
     pending_bytes: int = 0
+    """If it is not readable, from its last known end on; none known: all of the log."""
     lag_ms: int = 0
-    """Age of the oldest record that is not in the table."""
+    """Age of the oldest record that is not in the table; as far as `pending_bytes`."""
     lags_ms: Mapping[int, int] = field(default_factory=dict)
     """Partition -> the same; those that wait for nothing are left out."""
 
