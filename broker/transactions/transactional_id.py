@@ -185,15 +185,18 @@ def _written(draft: Draft, command: Written) -> None:
         draft.record(WriteEnded(command.serial))
         return
     draft.record(WriteFailed(command.serial))
-    if draft.transaction.writing[command.serial].is_prepared:
+    failed = draft.transaction.writing[command.serial]
+    if failed.is_prepared:
         _answer_ending(draft, command.code)
-    _schedule_again(draft)
+    _schedule_again(draft, failed.state)
 
 
-def _schedule_again(draft: Draft) -> None:
+def _schedule_again(draft: Draft, failed: TransactionState) -> None:
     """Set the timer whose work may have been what could not be written."""
     metadata, retry_ms = draft.transaction.metadata, draft.limits.retry_ms
     if metadata.state is TransactionState.ONGOING:
+        if failed is not TransactionState.PREPARE_ABORT:
+            return  # the timer runs
         left_ms = metadata.started_ms + metadata.timeout_ms - draft.now_ms
         draft.schedule(TimerKey.TIMEOUT, max(left_ms, retry_ms))
     elif metadata.is_complete:
@@ -242,6 +245,7 @@ def _resume(draft: Draft, _: Resume) -> None:
     metadata = draft.transaction.metadata
     if metadata.state is TransactionState.ONGOING:
         left_ms = metadata.started_ms + metadata.timeout_ms - draft.now_ms
+        left_ms = min(left_ms, metadata.timeout_ms)  # the clock was set back meanwhile
         draft.schedule(TimerKey.TIMEOUT, max(left_ms, draft.limits.resumed_ms))
 
 

@@ -309,6 +309,30 @@ def test_what_ran_out_of_time_while_the_broker_was_away_can_be_committed(version
     assert [marker.commit for marker in book.markers] == [True]
 
 
+def test_what_could_not_be_committed_then_can_be_within_the_ten_seconds(book: Book):
+    producer = ongoing(book, 1)
+    book.now_ms += DAY_MS
+    book.crash()
+    book.holds_writes = True
+    book.commit(producer)
+    book.store(FAILED)
+    book.answers.clear()
+    book.tick(book.limits.resumed_ms - 1)
+    assert book.commit(producer) is None
+    book.store()
+    assert [marker.commit for marker in book.markers] == [True]
+
+
+def test_a_clock_that_was_set_back_meanwhile_gives_no_more_time(book: Book) -> None:
+    ongoing(book, 1)
+    book.now_ms -= DAY_MS
+    book.crash()
+    book.tick(MINUTE_MS - 1)
+    assert not book.markers
+    book.tick(1)
+    assert [marker.commit for marker in book.markers] == [False]
+
+
 def test_what_nobody_ends_ten_seconds_after_a_start_is_aborted(book: Book) -> None:
     producer = ongoing(book, 1)
     book.tick(MINUTE_MS - 1)
