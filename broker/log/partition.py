@@ -114,9 +114,10 @@ class PartitionLog:
         """Place a batch that ``check_produced`` has passed; its base offset.
 
         A duplicate is answered with the offsets of its first coming, once the log is
-        durable beyond its last one. Where the broker stamps the time, the header is
-        that after stamping. ``starts_at_zero``: a producer that is not known must begin
-        with its first sequence, as every transaction of version 2 does.
+        durable beyond its last one; in a transaction, if that is the same. Where the
+        broker stamps the time, the header is that after stamping. ``starts_at_zero``: a
+        producer that is not known must begin with its first sequence, as every
+        transaction of version 2 does.
 
         Whether a transactional batch belongs to a transaction that its coordinator
         knows is for the caller to check.
@@ -130,6 +131,7 @@ class PartitionLog:
         if header.producer_id >= 0:
             duplicate = self.producers.check(header, starts_at_zero=starts_at_zero)
             if duplicate is not None:
+                self._check_again(header, duplicate)
                 return duplicate
             if header.attributes & TRANSACTIONAL_BIT:
                 self.transactions.admit(base, header.producer_id)
@@ -138,6 +140,20 @@ class PartitionLog:
             self.producers.record(header, base, now_ms)
         offsets.assign(base + header.last_offset_delta + 1)
         return base
+
+    def _check_again(self, header: BatchHeader, duplicate: Duplicate) -> None:
+        """Whether a batch that was admitted before may be answered as it was then.
+
+        Who ends a transaction has the answers to its batches, or gave them up: then
+        librdkafka gives the sequences of these to the first records of the next one.
+        Those are no duplicates, and said to be there they would be lost. Kafka says
+        that they are, and refuses the batch behind them (``VerificationStateEntry``).
+        """
+        if not header.attributes & TRANSACTIONAL_BIT:
+            return
+        first = self.transactions.admitted.get(header.producer_id)
+        if first is None or duplicate.base_offset < first:
+            raise _of_an_earlier_transaction(header)
 
     def admit_marker(
         self, producer_id: ProducerId, epoch: int, *, bumps: bool = False
@@ -369,6 +385,14 @@ class PartitionLog:
     def restore_stable(self) -> None:
         """At a start all is durable that is there: stable is what is not open."""
         self.offsets.restore_stable(self._stable_below(self.durable))
+
+
+def _of_an_earlier_transaction(header: BatchHeader) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"Out of order sequence number for producer {header.producer_id}: "
+        f"{header.base_sequence} is that of a batch in a transaction that has ended",
+    )
 
 
 def _outside_its_transaction(header: BatchHeader) -> KafkaError:

@@ -93,6 +93,54 @@ def test_a_retry_inside_a_transaction_is_a_duplicate() -> None:
     assert written.log.transactions.open == {1: 0}
 
 
+def refused(log: PartitionLog, **batch: int) -> bool:
+    """Whether a batch of a transaction is out of order; else it was admitted before."""
+    try:
+        found = log.admit(header(transactional=True, **batch), NOW)
+    except KafkaError as error:
+        return error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(found, Duplicate)
+    return False
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("starts_anew", [True, False])
+def test_what_comes_with_sequences_of_an_ended_transaction_is_no_duplicate(
+    commit: bool, starts_anew: bool
+) -> None:
+    """librdkafka aborts before it has its answers, and counts on from what it has."""
+    written = Written()
+    written.record(1)
+    written.record(1, sequence=1)
+    written.marker(1, commit)
+    if starts_anew:
+        log = written.log
+        written = Written(restore_log(log.snapshot(), columns=columns_of(log)))
+    assert refused(written.log, producer=1, sequence=1)
+    assert not written.log.transactions.admitted
+    assert written.record(1, sequence=2) == 3
+    assert refused(written.log, producer=1, sequence=1), "though the next one is open"
+    assert not refused(written.log, producer=1, sequence=2)
+
+
+def test_a_marker_on_its_way_ends_what_is_a_duplicate() -> None:
+    log = PartitionLog()
+    log.admit(header(producer=1, transactional=True), NOW)
+    assert not refused(log, producer=1)
+    log.admit_marker(1, 0)
+    assert refused(log, producer=1)
+    log.admit(header(producer=1, sequence=1, transactional=True), NOW)
+    assert refused(log, producer=1)
+    assert not refused(log, producer=1, sequence=1)
+
+
+def test_without_transactions_a_retry_is_a_duplicate_behind_anything() -> None:
+    log = PartitionLog()
+    log.admit(header(producer=1), NOW)
+    log.admit_marker(1, 0)
+    assert log.admit(header(producer=1), NOW) == Duplicate(0, 0, 1_000)
+
+
 def test_a_refused_batch_never_opened_a_transaction() -> None:
     log = PartitionLog()
     log.admit(header(producer=1, transactional=True), NOW)
