@@ -12,9 +12,11 @@ import pytest
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.intervals import FOR_EVER_MS
 from lakehouse.log.actions import UNKNOWN_MAX, data_file, parse_commit
+from lakehouse.log.checkpoint import HINT
 from lakehouse.log.checkpoint_repair import repair_checkpoint
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import (
+    LOG_DIRECTORY,
     entry_path,
     entry_versions,
     exists,
@@ -465,3 +467,14 @@ def test_for_how_long_what_left_stays(writer: Writer, text: str, ms: int) -> Non
     snapshot.metadata = replace(snapshot.metadata, configuration=changed)
     assert snapshot.time_travel_ms == ms
     assert (repr(text) in (snapshot.unclear or "")) == (ms == FOR_EVER_MS)
+
+
+def test_a_hint_to_a_checkpoint_that_is_not_there_is_damage(tmp_path: Path) -> None:
+    """The library does not open such a table."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    hint = Path(writer.path, LOG_DIRECTORY, HINT)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    assert HINT not in load(writer.path).damaged
+    hint.write_text('{"version":0,"size":3}')
+    assert HINT in load(writer.path).damaged

@@ -130,6 +130,7 @@ def test_the_entry_says_what_it_is(writer: Writer) -> None:
     lines = [json.loads(line) for line in read_entry(writer.path, version).splitlines()]
     info = lines[0]["commitInfo"]
     assert info["operation"] == "LAKELOG MERGE"
+    assert info["isBlindAppend"] is False, "who commits beside it looks at all of it"
     assert info["operationMetrics"]["numRemovedFiles"] == "4"
     assert info["operationMetrics"]["numOutputRows"] == "40"
     actions = [body for line in lines[1:] for body in line.values()]
