@@ -45,7 +45,7 @@ COLUMNS = {
 _OURS = {RANGES, LOG_START, CLEANED}
 REQUEST = "request"
 """One of these is in the ``commitInfo`` of whatever of ours changes rows."""
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _NONSENSE = ValueError, TypeError, AttributeError, OverflowError
 """What reading a value raises that is not what it should be: JSON knows Infinity."""
 
@@ -489,7 +489,7 @@ def _names_in_files(metadata: Metadata) -> set[str]:
     try:
         fields = json.loads(metadata.schema_string)["fields"]
         return {
-            (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
+            (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"])
             for field in fields
         }
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -16,7 +16,7 @@ from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
 from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
 from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
-from lakehouse.log.ours import why_not_ours
+from lakehouse.log.ours import why_columns_lost, why_not_ours
 
 COMMIT_ATTEMPTS = 16
 """Others may commit between our look and our entry; each time all is checked again."""
@@ -90,8 +90,9 @@ def current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
 
 def _take_in(table: Snapshot, topic_id: str) -> bool:
     """Follow the log; whether there was something. Raises CommitRefused when it is no
-    longer the log that was followed, or is torn, or another topic's; or cannot be read:
-    no consumer would get what we add, and who restores what was before would lose it.
+    longer the log that was followed, or is torn, or another topic's; or cannot be read,
+    or not our files by its columns: nobody would get what we add, and who restores what
+    was before would lose it.
     """
     check_goes_on(table)
     commits = follow(table)
@@ -103,4 +104,8 @@ def _take_in(table: Snapshot, topic_id: str) -> bool:
         raise CommitRefused(
             f"{table.path} belongs to topic id {table.topic_id}, not {topic_id}"
         )
+    schema = "" if table.metadata is None else table.metadata.schema_string
+    lost = why_columns_lost(schema)
+    if lost is not None:
+        raise CommitRefused(f"{table.path}: {lost}")
     return bool(commits)

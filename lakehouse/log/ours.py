@@ -5,7 +5,8 @@ columns, constraints. The library knows some of it and refuses the rest. The ide
 we write to a table that is what `lakehouse.tables.create_table` makes, with whatever
 columns of plain types beside ours, and with features that ask nothing of such commits
 as ours, or that the library does not know and we do. Of everything else the library is
-asked: what it commits is committed, what it refuses is refused in its words.
+asked: what it commits is committed, what it refuses is refused in its words. A table
+that cannot be read by what our files hold (`why_columns_lost`) gets nothing.
 
 The price: that costs what it did before, more with every file of the table. Pure.
 
@@ -13,11 +14,11 @@ Source: the Delta transaction log protocol, "Requirements for Writers".
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from lakehouse.log.actions import COLUMNS, Metadata, Protocol
+from lakehouse.log.actions import COLUMNS, PHYSICAL_NAME, Metadata, Protocol
 from lakehouse.properties import APPEND_ONLY, CHANGE_FEED
 
 _TYPES: Final = frozenset(
@@ -26,6 +27,24 @@ _TYPES: Final = frozenset(
         "short", "string", "timestamp",
     }
 )  # fmt: skip
+_MADE: Final[Mapping[str, Any]] = {
+    "partition": "integer", "offset": "long", "timestamp": "timestamp",
+    "timestampType": "integer", "topic": "string", "key": "binary", "value": "binary",
+    "headers": {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                {"name": "key", "type": "string"}, {"name": "value", "type": "binary"},
+            ],
+        },
+    },
+}  # fmt: skip
+"""The types that `lakehouse.schema` makes a table with; that would import pyarrow."""
+_READ_AS: Final = {"binary": ("string",), "integer": ("byte", "short", "long")}
+"""As what else Spark reads a type of our files, and means the same."""
+_PARTITION_TYPES: Final = "integer", "long", "string"
+"""Any that takes a number: it is read from the entry, and from no file."""
 _PARTITIONED_BY: Final = ("partition",)
 _OFF: Final = frozenset({"", "false", "none"})
 _CONSTRAINT: Final = "delta.constraints."
@@ -158,7 +177,72 @@ def _of_columns(schema: str) -> str | None:
         return "its schema cannot be understood"
     if odd or missing:
         return f"these columns are not as they were made: {sorted({*odd, *missing})}"
-    return None
+    return why_columns_lost(schema)
+
+
+@lru_cache(256)
+def why_columns_lost(schema: str) -> str | None:
+    """One sentence if our files hold a column of ours for which the table has none, or
+    one of a type that no reader makes of it, else None."""
+    try:
+        there = _in_files(json.loads(schema)["fields"])
+        lost = [_lost(there, name) for name in _MADE]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None  # who reads the schema for more tells it
+    columns = ", and ".join(filter(None, lost))
+    back = (
+        "RESTORE it to the version before, since nothing was added meanwhile, or write "
+        "it once more as it was"
+    )
+    return f"its column {columns}: {back}" if columns else None
+
+
+def _lost(there: Mapping[str, Any], name: str) -> str | None:
+    """What became of a column of ours, if our files are not to be read by it."""
+    was, kind = _MADE[name], there.get(name)
+    if kind is None and name not in COLUMNS:
+        return None
+    if kind is None:
+        return f"{name} is missing, and was {_spelled(was)}"
+    is_partition = name in _PARTITIONED_BY
+    if kind in _PARTITION_TYPES if is_partition else _reads(kind, was):
+        return None
+    return f"{name} is {_spelled(kind)}, and was {_spelled(was)}"
+
+
+def _in_files(fields: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Name in the files -> type of these columns, or fields of a structure."""
+    return {
+        (one.get("metadata") or {}).get(PHYSICAL_NAME, one["name"]): one["type"]
+        for one in fields
+    }
+
+
+def _reads(kind: Any, was: Any) -> bool:
+    """Whether a column of one type is read from files that hold the other. Of mapped
+    fields nobody knows here what ours are called, so they are taken for right."""
+    if isinstance(kind, str) or isinstance(was, str):
+        return bool(kind == was or kind in _READ_AS.get(str(was), ()))
+    if kind["type"] != was["type"]:
+        return False
+    if kind["type"] == "array":
+        return _reads(kind["elementType"], was["elementType"])
+    there, ours = _in_files(kind["fields"]), _in_files(was["fields"])
+    if not there.keys() >= ours.keys():
+        return any(PHYSICAL_NAME in (f.get("metadata") or ()) for f in kind["fields"])
+    return all(_reads(there[name], one) for name, one in ours.items())
+
+
+def _spelled(kind: Any) -> str:
+    """A type as Spark writes it."""
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "array":
+        return f"array<{_spelled(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{_spelled(kind['keyType'])},{_spelled(kind['valueType'])}>"
+    fields = (f"{one['name']}:{_spelled(one['type'])}" for one in kind["fields"])
+    return f"{kind['type']}<{','.join(fields)}>"
 
 
 def _is_plain(column: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from jobs.stuck import MOVED_PAUSE_MS
 from lakehouse.log import delta_log
 from tests.jobs.world import World, here, some
 from tests.support.batches import Record
-from tests.support.partitioned_anew import partition_anew
+from tests.support.partitioned_anew import columns_anew, partition_anew
 from tests.support.tables import rows
 
 
@@ -341,6 +341,33 @@ def test_a_table_without_partitions_gets_nothing_until_it_has_them(
     assert "partitioned by nothing, not by partition: overwrite it with" in problem
     assert delta_log.load(path).version == version
     partition_anew(path, ["partition"])
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    assert [row.offset for row in world.rows(topic)] == [*range(10, 20)]
+
+
+def test_a_table_whose_offsets_are_integers_gets_nothing_until_they_are_long(
+    world: World,
+) -> None:
+    """As a DataFrame is written over it, with overwriteSchema and a cast: Spark could
+    not read what we added."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    path = str(world.path(topic))
+    columns_anew(path, lambda fields: fields[1].update(type="integer"))
+    version = delta_log.load(path).version
+    world.produce(topic, some(10))
+    for _ in range(2):
+        world.flush(compactor)
+        world.clock.advance(60_000)
+    compactor.step()
+    [problem] = compactor.status().problems
+    assert "its column offset is integer, and was long: RESTORE it" in problem
+    assert delta_log.load(path).version == version
+    columns_anew(path, lambda fields: None)
     world.clock.advance(60_000)
     world.flush(compactor)
     compactor.step()

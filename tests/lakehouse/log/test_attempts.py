@@ -11,7 +11,7 @@ from lakehouse.log import next_entry
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
-from tests.support.partitioned_anew import partition_anew
+from tests.support.partitioned_anew import columns_anew, partition_anew
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -60,6 +60,9 @@ def test_the_table_of_another_topic_is_refused(writer):
     with pytest.raises(CommitRefused, match="belongs to topic id"):
         current(writer.path, "f" * 32, None)
     assert current(writer.path, TOPIC_ID, None).version == 0
+    columns_anew(writer.path, lambda fields: fields.pop())
+    with pytest.raises(CommitRefused, match="belongs to topic id"):
+        current(writer.path, "f" * 32, None)
 
 
 @pytest.mark.parametrize("is_followed", [False, True])
@@ -124,5 +127,17 @@ def test_what_partitions_nothing_any_more_is_refused_though_it_was_judged(writer
         return False
 
     with pytest.raises(CommitRefused, match="partitioned by offset, not by partition"):
+        commit_judged(table, TOPIC_ID, lambda: None, put, put)
+    assert load(writer.path).version == 1
+
+
+def test_what_lost_one_of_our_columns_is_refused_though_it_was_judged(writer):
+    table = load(writer.path)
+
+    def put(version):
+        columns_anew(writer.path, lambda fields: fields.pop())
+        return False
+
+    with pytest.raises(CommitRefused, match="its column headers is missing, and was"):
         commit_judged(table, TOPIC_ID, lambda: None, put, put)
     assert load(writer.path).version == 1

@@ -9,7 +9,12 @@ import pytest
 
 from lakehouse.log.actions import Metadata, Protocol
 from lakehouse.log.delta_log import load
-from lakehouse.log.ours import why_not_cleaned, why_not_merged, why_not_ours
+from lakehouse.log.ours import (
+    why_columns_lost,
+    why_not_cleaned,
+    why_not_merged,
+    why_not_ours,
+)
 from tests.support.tables import Writer
 
 PLAIN = ("appendOnly", "invariants")
@@ -217,3 +222,107 @@ def test_a_column_of_another_type_is_left_alone(made: Metadata) -> None:
     assert why_not_merged(Protocol(1, 2), None) is not None
     tracked = configured(made, delta__enableRowTracking="true")
     assert "enableRowTracking" in str(why_not_merged(Protocol(1, 2), tracked))
+
+
+MAPPED = {"delta.columnMapping.physicalName": "col-1"}
+PAIR = [column("string", name="key"), column("binary", name="value")]
+
+
+def pairs(fields: list[Any]) -> dict[str, Any]:
+    element = {"type": "struct", "fields": fields}
+    return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def with_type(name: str, kind: Any) -> Callable[[list[Any]], object]:
+    def change(fields: list[Any]) -> None:
+        [found] = [one for one in fields if one["name"] == name]
+        found["type"] = kind
+
+    return change
+
+
+def without(name: str) -> Callable[[list[Any]], object]:
+    return lambda fields: fields.remove(
+        next(one for one in fields if one["name"] == name)
+    )
+
+
+def renamed(name: str, new: str) -> Callable[[list[Any]], object]:
+    def change(fields: list[Any]) -> None:
+        [found] = [one for one in fields if one["name"] == name]
+        found["name"] = new
+        found["metadata"]["delta.columnMapping.physicalName"] = name
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (with_type("offset", "integer"), "offset is integer, and was long"),
+        (with_type("offset", "decimal(20,0)"), "offset is decimal(20,0), and was long"),
+        (with_type("timestamp", "string"), "timestamp is string, and was timestamp"),
+        (with_type("timestampType", "string"), "timestampType is string, and was int"),
+        (with_type("value", "long"), "value is long, and was binary"),
+        (with_type("topic", "integer"), "topic is integer, and was string"),
+        (with_type("partition", "date"), "partition is date, and was integer"),
+        (
+            with_type(
+                "headers", {"type": "map", "keyType": "string", "valueType": "x"}
+            ),
+            "headers is map<string,x>, and was array<struct<key:string,value:binary>>",
+        ),
+        (
+            with_type("headers", pairs([PAIR[0], column("long", name="value")])),
+            "headers is array<struct<key:string,value:long>>, and was array",
+        ),
+        (with_type("headers", pairs(PAIR[:1])), "headers is array<struct<key:string>>"),
+        (without("value"), "value is missing, and was binary"),
+        (without("headers"), "headers is missing, and was array<struct<key:string,"),
+        (with_type("value", pairs(PAIR)["elementType"]), "value is struct<key:string,"),
+        (with_type("partition", pairs(PAIR)), "partition is array<struct<key:string,"),
+        (lambda fields: fields.clear(), "partition is missing, and was integer, and "),
+    ],
+)
+def test_what_our_files_hold_otherwise_than_the_table_says_is_lost(
+    made: Metadata, change: Callable[[list[Any]], object], said: str
+) -> None:
+    why = why_columns_lost(changed(made, change).schema_string)
+    assert why is not None
+    assert f"its column {said}" in why
+    assert "RESTORE it to the version before, since nothing was added meanwhile" in why
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: None,
+        lambda fields: fields.append(column("variant")),
+        lambda fields: fields.reverse(),
+        with_type("key", "string"),
+        with_type("value", "string"),
+        with_type("timestampType", "long"),
+        with_type("partition", "long"),
+        with_type("partition", "string"),
+        with_type("headers", pairs([*PAIR, column("long")])),
+        with_type("headers", pairs([column("string", name="value"), PAIR[0]])),
+        with_type("headers", pairs([column("string", metadata=MAPPED)])),
+        renamed("value", "payload"),
+        without("topic"),
+    ],
+)
+def test_columns_that_our_files_can_be_read_by_are_not_lost(
+    made: Metadata, change: Callable[[list[Any]], object]
+) -> None:
+    assert why_columns_lost(changed(made, change).schema_string) is None
+
+
+@pytest.mark.parametrize("schema", ["?", "", "[]", '{"fields": [1]}'])
+def test_a_schema_that_is_none_is_told_elsewhere(schema: str) -> None:
+    assert why_columns_lost(schema) is None
+
+
+def test_files_are_not_merged_by_columns_that_are_lost(made: Metadata) -> None:
+    odd = changed(made, with_type("offset", "integer"))
+    why = why_not_merged(Protocol(1, 2), odd)
+    assert why == why_columns_lost(odd.schema_string)
