@@ -1,7 +1,7 @@
 """``lakelog compact | table | undelete | check``: tables, where they meet the log."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
@@ -98,6 +98,8 @@ def table(
     else:
         if found.problem is None and head.get("why"):
             del head["problem"]  # its dash would deny the reason
+        if head["not_merged"] and str(head["not_merged"]) in str(head.get("why")):
+            del head["not_merged"]  # it is the reason itself
         output.one(head, as_json=False)
         output.rows(partitions, as_json=False)
     if found.problem:
@@ -207,10 +209,18 @@ def _state(data_dir: "Path", topic: str) -> dict[str, object]:
     return ({"not_merged": alone[0]} if alone else {}) | {
         "readable": all(state.readable for state in named),
         "stuck": any(state.stuck for state in named),
-        "why": "; ".join(dict.fromkeys(s.why for s in named if s.why)) or None,
+        "why": _once([state.why for state in named if state.why]),
         "since_ms": min((s.since_ms for s in named if s.since_ms), default=None),
         "lag_ms": max((state.lag_ms for state in named), default=0),
     }
+
+
+def _once(reasons: Sequence[str]) -> str | None:
+    """These, but for those that another one holds: the compactor says the broker's
+    reason as the end of its own."""
+    all_ = list(dict.fromkeys(reasons))
+    inside = {one for one in all_ for other in all_ if one != other and one in other}
+    return "; ".join(one for one in all_ if one not in inside) or None
 
 
 def millis(text: str) -> int:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from broker.catalog import holds, schema
-from broker.status.schema import TableState
-from lakehouse.log.delta_log import entry_path
+from broker.status.schema import BrokerStatus, TableState
+from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.old_catalogs import take_back, version_of
+from tests.support.partitioned_anew import partition_anew
 from tests.support.patience import wait_until
 from tests.support.process import told
-from tests.support.saying import say
+from tests.support.saying import say, say_as
 
 
 @pytest.fixture
@@ -61,6 +62,36 @@ def test_a_reason_that_the_parts_give_stands_there_once(world: World) -> None:
     assert "problem:" not in said
     found = json.loads(told("table", "t", *place, "--json").output)
     assert (found["problem"], found["why"]) == (None, "its owner did it")
+
+
+def test_a_reason_that_both_parts_and_the_table_give_stands_there_once(
+    world: World,
+) -> None:
+    path = str(world.data_dir / "tables" / "t")
+    partition_anew(path, [])
+    why = load(path).unreadable
+    said = f"its table takes no commit: {path}: {why}"
+    say(
+        world.data_dir, state="running",
+        tables=(TableState(topic="t", stuck=True, why=said),), left_alone={"t": why},
+    )  # fmt: skip
+    unread = TableState(topic="t", readable=False, why=str(why))
+    say_as(world.data_dir, BrokerStatus(state="serving", tables=(unread,)))
+    place = ("--data-dir", str(world.data_dir))
+    output = told("table", "t", *place).output
+    assert f"why: {said}\n" in output
+    assert output.count(str(why)) == 1
+    found = json.loads(told("table", "t", *place, "--json").output)
+    assert (found["why"], found["not_merged"]) == (said, why)
+
+
+def test_reasons_that_differ_are_both_there(world: World) -> None:
+    say(world.data_dir, tables=(TableState(topic="t", stuck=True, why="it is odd"),))
+    unread = TableState(topic="t", readable=False, why="it is torn")
+    say_as(world.data_dir, BrokerStatus(state="serving", tables=(unread,)))
+    place = ("--data-dir", str(world.data_dir), "--json")
+    found = json.loads(told("table", "t", *place).output)
+    assert found["why"] == "it is odd; it is torn"
 
 
 def test_a_damaged_table_is_told_as_far_as_it_can_be(world: World) -> None:
