@@ -123,6 +123,25 @@ def test_an_owners_change_data_are_durable_before_his_entry_is(
     assert not any("_change_data" in one for one in synced[synced.index(entry) :])
 
 
+def test_change_data_of_an_entry_that_others_follow_are_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compactor went on before the broker starts. What is cleaned
+    away of the log behind a checkpoint is nothing to read."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.set_table_properties({CHANGE_FEED: "true"})
+    table.create_checkpoint()
+    os.unlink(entry_path(writer.path, 0))
+    table.update(updates={"value": "key"}, predicate="offset = 4")
+    (changed,) = Path(writer.path, "_change_data").rglob("*.parquet")
+    writer.add(0, 10, 20)
+    calls = SystemCalls(monkeypatch, Path(writer.path))
+    assert Verifier(TOPIC_ID, writer.path).ends() == {0: 20}
+    assert calls.of(f"sync {changed.relative_to(writer.path)}")
+
+
 @pytest.mark.parametrize("starts_anew", [False, True])
 def test_an_owners_checkpoint_is_durable_before_what_is_cleaned_behind_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, starts_anew: bool

@@ -10,7 +10,7 @@ from uuid import UUID
 import deltalake
 import pytest
 
-from lakehouse.durable import SyncFailed
+from lakehouse.durable import SyncFailed, sync_file
 from lakehouse.log.delta_log import entry_path, load, read_entry
 from lakehouse.log.named_files import named, sync_checkpoint, sync_named
 from lakehouse.log.next_entry import sync_entries
@@ -238,6 +238,22 @@ def test_behind_a_file_that_the_disk_refuses_nothing_of_ours_is_committed(
         writer.add(0, 10, 20)
     assert load(writer.path).version == 2
     assert calls.of(f"sync _delta_log/{2:020d}.json") == []
+
+
+def test_a_sync_that_failed_is_told_though_it_says_that_nothing_is_there(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system over a network says so of one that is opened and went: its bytes
+    may be lost, and who finds nothing under a name has lost none."""
+    (Path(writer.path) / "b.parquet").write_bytes(b"rows")
+    sync_named(writer.path, adding("gone.parquet"), set(), sync_file)
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SyncFailed):
+        sync_named(writer.path, adding("b.parquet"), set(), sync_file)
 
 
 def test_a_file_whose_sync_failed_is_written_anew(
