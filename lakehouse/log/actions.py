@@ -474,23 +474,23 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
         return f"it needs the reader features {', '.join(unknown)}"
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     if protocol.reader >= 2 and mapping != "none":
-        missing = sorted(COLUMNS - _names_in_files(metadata))
+        missing = sorted(COLUMNS - {*_names_in_files(metadata).values()})
         if mapping != "name" or missing:
             return f"its columns are mapped by {mapping}: {', '.join(missing)}"
     if metadata.partition_columns != ("partition",):
         columns = ", ".join(metadata.partition_columns) or "nothing"
         back = "overwrite it with what it has, and partitionBy('partition')"
+        if _names_in_files(metadata).get(columns) == "partition":
+            back = "rename it back"
         return f"it is partitioned by {columns}, not by partition: {back}"
     return None
 
 
-def _names_in_files(metadata: Metadata) -> set[str]:
-    """What the columns are called in the data files, whatever they are called now."""
+def _names_in_files(metadata: Metadata) -> dict[str, str]:
+    """What the columns are called now -> in the data files, which never changes."""
     try:
         fields = json.loads(metadata.schema_string)["fields"]
-        return {
-            (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"])
-            for field in fields
-        }
+        said = [(one["name"], one.get("metadata") or {}) for one in fields]
+        return {str(now): str(more.get(PHYSICAL_NAME, now)) for now, more in said}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return set()
+        return {}

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from lakehouse.log.actions import (
+    COLUMNS,
+    PHYSICAL_NAME,
     UNKNOWN_MAX,
     UNKNOWN_MIN,
     Protocol,
@@ -62,6 +64,45 @@ def test_features_that_are_no_names_are_told_as_such() -> None:
     body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
     why = why_unreadable(protocol_of(body), metadata_of({"id": "x"}))
     assert why == "it needs the reader features 5, ['a']"
+
+
+def test_columns_whose_names_are_none_are_missing() -> None:
+    odd = {"name": "value", "metadata": {PHYSICAL_NAME: {"x": 1}}}
+    body = {"id": "x", "schemaString": json.dumps({"fields": [odd]})}
+    mapped = body | {"configuration": {"delta.columnMapping.mode": "name"}}
+    why = why_unreadable(Protocol(2, 5), metadata_of(mapped))
+    assert why == f"its columns are mapped by name: {', '.join(sorted(COLUMNS))}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "back"),
+    [
+        (["part"], "part, not by partition: rename it back"),
+        (["part", "theirs"], "part, theirs, not by partition: overwrite it with"),
+        (["theirs"], "theirs, not by partition: overwrite it with what it has, and"),
+        ([], "nothing, not by partition: overwrite it with what it has, and"),
+    ],
+)
+def test_a_partition_column_that_was_renamed_is_to_be_renamed_back(
+    columns: list[str], back: str
+) -> None:
+    """ALTER TABLE ... RENAME COLUMN partition TO part, of mapped columns."""
+    mapped = [
+        {"name": name, "metadata": {PHYSICAL_NAME: name}}
+        for name in sorted(COLUMNS - {"partition"})
+    ]
+    mapped.append({"name": "part", "metadata": {PHYSICAL_NAME: "partition"}})
+    mapped.append({"name": "theirs", "metadata": {PHYSICAL_NAME: "col-1"}})
+    metadata = metadata_of(
+        {
+            "id": "x",
+            "schemaString": json.dumps({"fields": mapped}),
+            "partitionColumns": columns,
+            "configuration": {"delta.columnMapping.mode": "name"},
+        }
+    )
+    why = why_unreadable(Protocol(2, 5), metadata)
+    assert (why or "").startswith(f"it is partitioned by {back}")
 
 
 @pytest.mark.parametrize(
