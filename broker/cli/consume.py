@@ -3,7 +3,7 @@
 import base64
 import json as jsonlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -24,6 +24,14 @@ from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
 
 BATCH = 1_000
+NOT_A_MEMBER = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.UNKNOWN_MEMBER_ID,
+    }
+)
+"""What a group says to who would commit for partitions that it gives to others."""
 OFFSET_MAX = 2**63 - 1
 NAMED = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
 
@@ -59,7 +67,7 @@ def consume(
     """
     check_start(start, in_group=group is not None)
     partitions = set(_partitions(bootstrap, topic))
-    silence = Silence(bootstrap, topic)
+    silence, written = Silence(bootstrap, topic), dict[int, int]()
     consumer = Consumer(
         connection(bootstrap)
         | CONFIG
@@ -74,14 +82,14 @@ def consume(
     )
     try:
         if group:
-            _join(consumer, topic, partitions)
+            _join(consumer, topic, partitions, written)
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
         with suppress(KeyboardInterrupt):
             found = _batches(consumer, partitions, exit_at_end, count, silence)
-            _print(found, count, json)
+            _print(found, count, json, written)
         if group:
-            _commit(consumer)
+            _commit(consumer, topic, written)
         if exit_at_end:
             silence.check()
     finally:
@@ -119,10 +127,14 @@ def _partitions(bootstrap: str, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def _join(consumer: Consumer, topic: str, partitions: set[int]) -> None:
-    """Subscribe; the end is then the end of what this member was assigned."""
+def _join(
+    consumer: Consumer, topic: str, partitions: set[int], written: dict[int, int]
+) -> None:
+    """Subscribe; the end is then the end of what this member was assigned, and it goes
+    on where the group is."""
 
     def assigned(_consumer: Consumer, found: list[TopicPartition]) -> None:
+        written.clear()
         partitions.clear()
         partitions.update(part.partition for part in found)
 
@@ -173,16 +185,30 @@ def millis(text: str) -> int:
         ) from None
 
 
-def _commit(consumer: Consumer) -> None:
+def _commit(consumer: Consumer, topic: str, written: Mapping[int, int]) -> None:
+    """Of what this member is still assigned; librdkafka's own positions are behind all
+    that it handed out, written or not."""
+    assigned = {part.partition for part in consumer.assignment()}
+    offsets = [
+        TopicPartition(topic, number, offset)
+        for number, offset in written.items()
+        if number in assigned
+    ]
     try:
-        consumer.commit(asynchronous=False)
+        if offsets:
+            consumer.commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError._NO_OFFSET:
+        if error.args[0].code() not in NOT_A_MEMBER:
             raise
 
 
-def _print(found: Iterable[list[Any]], count: int | None, json: bool) -> None:
-    """Whole batches at a time: a flush for each line would be most of the work."""
+def _print(
+    found: Iterable[list[Any]], count: int | None, json: bool, written: dict[int, int]
+) -> None:
+    """Whole batches at a time: a flush for each line would be most of the work.
+
+    ``written``: partition -> the offset behind the last record of it that was.
+    """
     output, shown = sys.stdout.buffer, 0
     for messages in found:
         for message in messages:
@@ -191,6 +217,7 @@ def _print(found: Iterable[list[Any]], count: int | None, json: bool) -> None:
                 line = jsonlib.dumps(as_json(message)).encode()
             output.write(line + b"\n")
         output.flush()
+        written.update((one.partition(), one.offset() + 1) for one in messages)
         shown += len(messages)
         if shown == count:
             return
