@@ -82,9 +82,9 @@ def make_session(
     builder = SparkSession.builder.master(master).appName(app)
     for key, value in (session_options(delta) | dict(more or {})).items():
         builder = builder.config(key, value)
-    with _standard_output_kept(), _starting():
+    with _standard_output_kept(), _starting(), _no_jvm_left():
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+        session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -115,6 +115,33 @@ def _starting() -> Iterator[None]:
         home = os.environ.get("SPARK_HOME")
         where = f", and SPARK_HOME is {home}" if home else ""
         raise SparkMissing(f"Spark cannot be started: {error}{where}") from None
+
+
+@contextmanager
+def _no_jvm_left() -> Iterator[None]:
+    """Ends the JVM that is started inside if there is an error or ctrl-C: until it has
+    said where it listens pyspark hands it to nobody, and it would stay for good."""
+    from pyspark import SparkContext, java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Remembered(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            started.append(self)  # ctrl-C may come before this has returned
+            super().__init__(*args, **options)
+
+    java_gateway.Popen = Remembered
+    try:
+        yield
+    except BaseException:
+        for jvm in started:
+            SparkContext._gateway = SparkContext._jvm = None
+            if jvm.pid is not None:
+                jvm.terminate()
+                _await_end(jvm)
+        raise
+    finally:
+        java_gateway.Popen = subprocess.Popen
 
 
 @contextmanager
@@ -172,7 +199,11 @@ def end_session(session: Any) -> None:
         session.stop()
     with suppress(Exception):
         gateway.shutdown()
-    jvm: subprocess.Popen[bytes] = gateway.proc
+    _await_end(gateway.proc)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def _await_end(jvm: subprocess.Popen[bytes]) -> None:
     if jvm.stdin is not None:
         jvm.stdin.close()  # what it waits for
     try:
@@ -180,7 +211,6 @@ def end_session(session: Any) -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 def session_options(delta: bool) -> dict[str, str]:

@@ -1,15 +1,17 @@
 """Sessions are made in one place, with what this product relies on."""
 
+import os
 import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkContext, java_gateway
 from pyspark.java_gateway import launch_gateway
 
 from jobs import session
@@ -65,6 +67,57 @@ def test_where_no_spark_is_that_is_said(
         launch_gateway()
     assert "bin/spark-submit" in str(told.value)
     assert str(told.value).endswith(f", and SPARK_HOME is {tmp_path}")
+
+
+NEVER_READY = """#!/bin/sh
+echo $$ > "$SPARK_HOME/pid"
+kill -INT $PPID
+exec sleep 600
+"""
+STARTING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
+from jobs.session import make_session
+make_session("local[1]", "interrupted")
+"""
+
+
+def test_ctrl_c_before_a_jvm_can_be_talked_to_leaves_none(tmp_path: Path) -> None:
+    for name, text in (("spark-submit", NEVER_READY), ("java", "#!/bin/sh\n")):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
+    place = {"SPARK_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING],
+        env=os.environ | place, stderr=subprocess.DEVNULL, timeout=IDLE_S,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGINT
+    jvm = int((tmp_path / "pid").read_text())
+    try:
+        assert not psutil.pid_exists(jvm)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(jvm, signal.SIGKILL)
+
+
+def test_after_an_error_at_the_start_another_session_has_a_jvm_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+
+    def fails() -> None:
+        program = [sys.executable, "-c", "input()"]
+        jvm = java_gateway.Popen(program, stdin=subprocess.PIPE)
+        SparkContext._gateway = SimpleNamespace(proc=jvm)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError), session._no_jvm_left():
+        fails()
+    assert SparkContext._gateway is None
+    assert java_gateway.Popen is subprocess.Popen
 
 
 PROGRAM = """
