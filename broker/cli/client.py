@@ -1,6 +1,8 @@
 """The Kafka client behind the commands: librdkafka, as any user of Kafka has it."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -20,6 +22,16 @@ def connection(bootstrap: str) -> dict[str, Any]:
         "log_level": 2,
         "error_cb": lambda _error: None,
     }
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raises the KeyboardInterrupt that came while librdkafka called back: its binding
+    loses that one exception, and fails without any."""
+    try:
+        yield
+    except SystemError:
+        raise KeyboardInterrupt from None
 
 
 def admin(bootstrap: str) -> AdminClient:

@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from broker.cli.client import TIMEOUT_S, admin, connection
+from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
@@ -85,7 +85,7 @@ def consume(
             _join(consumer, topic, partitions, written)
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), interrupts_kept():
             found = _batches(consumer, partitions, exit_at_end, count, silence)
             _print(found, count, json, written)
         if group:

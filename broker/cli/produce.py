@@ -7,7 +7,7 @@ import typer
 from confluent_kafka import Producer
 
 from broker.cli import output
-from broker.cli.client import admin, connection
+from broker.cli.client import admin, connection, interrupts_kept
 from broker.cli.failures import UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
@@ -56,10 +56,11 @@ def produce(
     )
     deliveries = Deliveries()
     separator = key_separator.encode() if key_separator else None
-    for line in sys.stdin.buffer:
-        key, value = split(line.rstrip(b"\r\n"), separator)
-        _queue(producer, topic, value, key, headers, partition, deliveries)
-    producer.flush()
+    with interrupts_kept():
+        for line in sys.stdin.buffer:
+            key, value = split(line.rstrip(b"\r\n"), separator)
+            _queue(producer, topic, value, key, headers, partition, deliveries)
+        producer.flush()
     if deliveries.first_error:
         raise UserError(deliveries.first_error)
     output.one({"produced": deliveries.acknowledged}, json)

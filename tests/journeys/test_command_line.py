@@ -168,6 +168,37 @@ def test_a_broken_pipe_ends_quietly(broker, ask, topic):
     assert (done.stdout, done.stderr) == (b"x" * 1000 + b"\n", b"")
 
 
+CALLED_BACK = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
+from {module} import {name}
+{name}.{method} = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+from broker.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "callback", "code"),
+    [
+        ("produce", ("broker.cli.produce", "Deliveries", "__call__"), 130),
+        ("consume", ("broker.cli.silence", "Silence", "hear"), 0),
+    ],
+)
+def test_ctrl_c_while_the_client_calls_back_ends_without_a_word(
+    broker, ask, topic, command, callback, code
+):
+    ask("topic", "create", topic)
+    module, name, method = callback
+    program = CALLED_BACK.format(module=module, name=name, method=method)
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, topic,
+         "--bootstrap", broker.bootstrap],
+        input=b"a\n", capture_output=True, timeout=STUCK_S,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
 @pytest.mark.parametrize(
     "words",
     [
