@@ -136,7 +136,7 @@ def _no_jvm_left() -> Iterator[None]:
     except BaseException:
         for jvm in started:
             SparkContext._gateway = SparkContext._jvm = None
-            if jvm.pid is not None:
+            if getattr(jvm, "pid", None) is not None:  # or it never began
                 jvm.terminate()
                 _await_end(jvm)
         raise
