@@ -5,6 +5,7 @@ import base64
 import csv
 import io
 import json
+import logging
 import shlex
 import signal
 import sys
@@ -231,6 +232,8 @@ def _run(
     from jobs.extent import NoSuchTopic, NotInTime
     from jobs.sql import OnlyRead, Writes, run, sql_session
 
+    # What py4j raises, ctrl-C too, it tells there as well: with tracebacks.
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     with (
         tempfile.TemporaryDirectory() as aside,
         beside(directory) as address,

@@ -1,6 +1,8 @@
 """What is printed of answers, and for Sparks of others."""
 
 import shlex
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from broker.cli.sql import AnswerFormat, ConfFormat, conf_text, show
 from jobs.sql import Answer
 from tests.support.laked import id_of, make_table, make_topic
+from tests.support.patience import IDLE_S
 from tests.support.process import told
 
 ANSWER = Answer(
@@ -114,3 +117,44 @@ def test_nobody_else_is_told_the_topics_unless_that_is_wanted(tmp_path: Path) ->
     done = told("metastore", "--listen", "0.0.0.0:0", "--data-dir", str(tmp_path))
     assert done.code == 1
     assert "no password" in done.errors
+
+
+INTERRUPTED = """
+import os, signal, socket, threading
+from contextlib import nullcontext
+from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+
+import jobs.sql
+from admin_api.metastore import server
+from broker.cli.sql import AnswerFormat, _run
+
+silent = socket.create_server(("127.0.0.1", 0))
+
+def interrupts():
+    asked, _ = silent.accept()
+    asked.recv(1)
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()
+
+def asks(*_):
+    java = JavaParameters(port=silent.getsockname()[1])
+    ClientServer(java, PythonParameters(port=0, eager_load=False)).jvm.System
+
+server.beside = jobs.sql.sql_session = lambda *_: nullcontext("")
+jobs.sql.run = asks
+threading.Thread(target=interrupts, daemon=True).start()
+try:
+    _run(Path(), ["DELETE"], AnswerFormat.TABLE, None)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_in_a_statement_is_told_by_nobody() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, timeout=IDLE_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"interrupted\n", b"")
