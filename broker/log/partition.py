@@ -123,6 +123,7 @@ class PartitionLog:
         knows is for the caller to check.
 
         Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+        UNKNOWN_PRODUCER_ID (a batch of a transaction that has ended),
         INVALID_TXN_STATE (a plain batch inside a transaction); then nothing has
         changed.
         """
@@ -388,10 +389,12 @@ class PartitionLog:
 
 
 def _of_an_earlier_transaction(header: BatchHeader) -> KafkaError:
+    """Behind this code librdkafka aborts and goes on under the next epoch; one that is
+    out of order ends it for good."""
     return KafkaError(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"Out of order sequence number for producer {header.producer_id}: "
-        f"{header.base_sequence} is that of a batch in a transaction that has ended",
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        f"Producer {header.producer_id} has no batch with sequence "
+        f"{header.base_sequence} in this transaction, but in one that has ended",
     )
 
 

@@ -198,6 +198,7 @@ def _schedule_again(draft: Draft, failed: TransactionState) -> None:
         if failed is not TransactionState.PREPARE_ABORT:
             return  # the timer runs
         left_ms = metadata.started_ms + metadata.timeout_ms - draft.now_ms
+        left_ms = min(left_ms, metadata.timeout_ms)  # or the clock was set back
         draft.schedule(TimerKey.TIMEOUT, max(left_ms, retry_ms))
     elif metadata.is_complete:
         draft.schedule(TimerKey.COMPLETION, retry_ms)

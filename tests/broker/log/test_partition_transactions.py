@@ -94,11 +94,11 @@ def test_a_retry_inside_a_transaction_is_a_duplicate() -> None:
 
 
 def refused(log: PartitionLog, **batch: int) -> bool:
-    """Whether a batch of a transaction is out of order; else it was admitted before."""
+    """Whether a batch is of an ended transaction; else it was admitted before."""
     try:
         found = log.admit(header(transactional=True, **batch), NOW)
     except KafkaError as error:
-        return error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return error.code is ErrorCode.UNKNOWN_PRODUCER_ID
     assert isinstance(found, Duplicate)
     return False
 

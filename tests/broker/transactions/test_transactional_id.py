@@ -323,6 +323,32 @@ def test_what_could_not_be_committed_then_can_be_within_the_ten_seconds(book: Bo
     assert [marker.commit for marker in book.markers] == [True]
 
 
+def test_what_could_not_be_added_then_takes_none_of_the_ten_seconds(book: Book) -> None:
+    producer = ongoing(book, 1)
+    book.now_ms += DAY_MS
+    book.crash()
+    book.holds_writes = True
+    book.add(producer, 2)
+    book.store(FAILED)
+    book.holds_writes = False
+    book.tick(book.limits.resumed_ms - 1)
+    assert not book.markers
+    book.tick(1)
+    assert [marker.commit for marker in book.markers] == [False]
+
+
+def test_an_abort_that_could_not_be_written_waits_for_no_clock(book: Book) -> None:
+    producer = ongoing(book, 1)
+    book.now_ms -= DAY_MS
+    book.timers = {key: at - DAY_MS for key, at in book.timers.items()}
+    book.holds_writes = True
+    book.abort(producer)
+    book.store(FAILED)
+    book.holds_writes = False
+    book.tick(MINUTE_MS)
+    assert [marker.commit for marker in book.markers] == [False]
+
+
 def test_a_clock_that_was_set_back_meanwhile_gives_no_more_time(book: Book) -> None:
     ongoing(book, 1)
     book.now_ms -= DAY_MS
