@@ -53,8 +53,8 @@ def consume(
         bool,
         typer.Option(
             "--exit-at-end",
-            help="Stop when all has been read; with exit code 1 if nothing comes for "
-            f"{LONG_MS // 1000} s before that.",
+            help="Stop when all has been read; with exit code 1 if nothing comes of "
+            f"what has not for {LONG_MS // 1000} s.",
         ),
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -92,6 +92,9 @@ def consume(
             _commit(consumer, topic, written)
         if exit_at_end:
             silence.check()
+    except BaseException:
+        written.clear()  # who wanted them may not have them: nothing is committed
+        raise
     finally:
         consumer.close()
 
@@ -131,14 +134,18 @@ def _join(
     consumer: Consumer, topic: str, partitions: set[int], written: dict[int, int]
 ) -> None:
     """Subscribe; the end is then the end of what this member was assigned, and it goes
-    on where the group is."""
+    on where the group is: behind what was written by whoever had it before."""
 
     def assigned(_consumer: Consumer, found: list[TopicPartition]) -> None:
         written.clear()
         partitions.clear()
         partitions.update(part.partition for part in found)
 
-    consumer.subscribe([topic], on_assign=assigned)
+    def revoked(_consumer: Consumer, _found: list[TopicPartition]) -> None:
+        _commit(consumer, topic, written)
+        written.clear()
+
+    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
 
 
 def _positions(
@@ -238,9 +245,8 @@ def _batches(
         first = consumer.consume(1, timeout=1.0)
         rest = consumer.consume(wanted - 1, timeout=0.0) if first and wanted > 1 else []
         found = [one for one in (*first, *rest) if _is_record(one, open_partitions)]
-        if first:
-            silence.end(one.partition() for one in (*first, *rest))
-        else:
+        silence.end(one.partition() for one in (*first, *rest))
+        if len(first) + len(rest) < wanted:  # no more was there
             assigned = {part.partition for part in consumer.assignment()}
             silence.look(open_partitions & assigned)
         if found:

@@ -2,9 +2,9 @@
 
 The problem: for records of a table that it cannot read the broker answers with
 KAFKA_STORAGE_ERROR, which librdkafka repeats in silence, as for a disk that comes back.
-The idea: after some seconds in which nothing came, each partition that is not at its
-end is asked for by a Fetch of our own, and the name of what the broker answers is said:
-once, until something comes from there.
+The idea: a partition that is not at its end, and of which nothing came for some
+seconds, is asked for by a Fetch of our own, and the name of what the broker answers is
+said: once, until something comes from there.
 """
 
 import json
@@ -36,33 +36,39 @@ class Silence:
     def __init__(self, bootstrap: str, topic: str, clock: Clock | None = None) -> None:
         self._bootstrap, self._topic = bootstrap, topic
         self._clock = clock or SystemClock()
-        self._since_ms = self._clock.monotonic_ms()
+        self._since_ms: dict[int, int] = {}
         self._reported: set[int] = set()
         self._offsets: dict[int, int] = {}
         self.is_long = False
         """Whether to wait on makes no sense for who wants to be told the end."""
 
     def hear(self, statistics: str) -> None:
-        """Take in librdkafka's statistics: which offsets it asks for."""
-        found = json.loads(statistics)["topics"].get(self._topic, {})
-        self._offsets = {
+        """Take in librdkafka's statistics: which offsets it asks for. One that moves is
+        no silence, though nothing comes: it may pass over what was aborted."""
+        topic = json.loads(statistics)["topics"].get(self._topic, {})
+        found = {
             int(number): part["next_offset"]
-            for number, part in found.get("partitions", {}).items()
+            for number, part in topic.get("partitions", {}).items()
         }
+        self.end(n for n, at in found.items() if self._offsets.get(n, at) != at)
+        self._offsets = found
 
-    def end(self, partitions: Iterable[int] = ()) -> None:
+    def end(self, partitions: Iterable[int]) -> None:
         """Something came, from these partitions."""
-        self._since_ms, self.is_long = self._clock.monotonic_ms(), False
-        self._reported.difference_update(partitions)
+        for number in partitions:
+            self._since_ms.pop(number, None)
+            self._reported.discard(number)
+            self.is_long = False
 
     def look(self, silent: Collection[int]) -> None:
-        """Nothing came, and these partitions are not at their ends; may block."""
-        if not silent:
-            self.end()
-        lasts_ms = self._clock.monotonic_ms() - self._since_ms
-        self.is_long = lasts_ms >= LONG_MS
-        new = sorted(set(silent) - self._reported)
-        if new and lasts_ms >= SAID_AFTER_MS:
+        """All that had come was taken, and these partitions are not at their ends; may
+        block."""
+        now_ms = self._clock.monotonic_ms()
+        self._since_ms = {n: self._since_ms.get(n, now_ms) for n in silent}
+        lasts_ms = {n: now_ms - since for n, since in self._since_ms.items()}
+        self.is_long = bool(lasts_ms) and min(lasts_ms.values()) >= LONG_MS
+        late = {n for n, ms in lasts_ms.items() if ms >= SAID_AFTER_MS}
+        if new := sorted(late - self._reported):
             self._reported.update(new)
             self._say(new)
 

@@ -3,7 +3,14 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from broker.cli.consume import OFFSET_MAX, _commit, as_json, check_start, millis
+from broker.cli.consume import (
+    OFFSET_MAX,
+    _commit,
+    _join,
+    as_json,
+    check_start,
+    millis,
+)
 from broker.cli.failures import BadUsage
 
 
@@ -103,6 +110,9 @@ class Member:
         self._refuses = refuses
         self.committed = {}
 
+    def subscribe(self, topics, on_assign, on_revoke):
+        self.gets, self.loses = on_assign, on_revoke
+
     def assignment(self):
         return [TopicPartition("t", 0), TopicPartition("t", 2)]
 
@@ -133,3 +143,14 @@ def test_who_is_in_the_group_no_more_leaves_the_records_to_others(code):
 def test_another_refusal_of_a_commit_is_told():
     with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
         _commit(Member(KafkaError.GROUP_AUTHORIZATION_FAILED), "t", {0: 5})
+
+
+def test_a_member_commits_what_it_loses_and_begins_anew_with_what_it_gets():
+    """Or what another one committed meanwhile would go back to where this one was."""
+    member, written, partitions = Member(), {0: 5}, {0, 1, 2}
+    _join(member, "t", partitions, written)
+    member.loses(member, member.assignment())
+    assert (member.committed, written) == ({0: 5}, {})
+    written[2] = 3
+    member.gets(member, [TopicPartition("t", 2)])
+    assert (written, partitions) == ({}, {2})

@@ -25,22 +25,31 @@ def silence(clock: ManualClock) -> Iterator[Silence]:
         yield found
 
 
+def heard(silence: Silence, **offsets: int) -> None:
+    parts = {name[1:]: {"next_offset": at} for name, at in offsets.items()}
+    silence.hear(json.dumps({"topics": {"t": {"partitions": parts}}}))
+
+
 def test_each_partition_is_told_once_until_something_comes_of_it(
     silence: Silence, clock: ManualClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    silence.look({0})
     clock.advance(SAID_AFTER_MS - 1)
+    silence.end([1])  # of another one, which tells nothing of this one
     silence.look({0})
     assert capsys.readouterr().err == ""
     clock.advance(1)
-    silence.look({0})
+    silence.look({0, 1})
     said = capsys.readouterr().err
     assert said.startswith(
         "lakelog: partition 0 gives nothing from offset 7 on: no broker"
     )
     assert "`lakelog table t`" in said
+    clock.advance(SAID_AFTER_MS)
     silence.look({0, 1})
     assert capsys.readouterr().err.startswith("lakelog: partition 1 gives nothing; ")
     silence.end([0])
+    silence.look({0, 1})
     clock.advance(SAID_AFTER_MS)
     silence.look({0, 1})
     assert "partition 0 " in capsys.readouterr().err
@@ -49,19 +58,28 @@ def test_each_partition_is_told_once_until_something_comes_of_it(
     assert capsys.readouterr().err == ""
 
 
-def test_it_is_long_after_a_time_in_which_nothing_came(
+def test_an_offset_that_moves_is_no_silence(
+    silence: Silence, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Thirty seconds of aborted records, say."""
+    for at in range(7, 50):
+        heard(silence, p0=at)
+        silence.look({0})
+        clock.advance(1_000)
+    silence.check()
+    assert capsys.readouterr().err == ""
+
+
+def test_it_is_long_when_nothing_came_of_all_that_are_not_at_their_ends(
     silence: Silence, clock: ManualClock
 ) -> None:
-    for _ in range(2):
-        clock.advance(LONG_MS - 1)
-        silence.look({0})
-        silence.end([1])
-    silence.check()
+    silence.look({0, 1})
     clock.advance(LONG_MS)
-    silence.look(set())  # all are at their ends
-    silence.look({0})
+    silence.end([1])
+    silence.look({0, 1})
     silence.check()
-    clock.advance(LONG_MS)
-    silence.look({0})
+    silence.look({0})  # the other one is at its end
     with pytest.raises(UserError, match="nothing came for 30 s from 0 of t"):
         silence.check()
+    silence.look(set())
+    silence.check()
