@@ -191,8 +191,8 @@ def why_columns_lost(schema: str) -> str | None:
         return None  # who reads the schema for more tells it
     columns = ", and ".join(filter(None, lost))
     back = (
-        "RESTORE it to the version before, since nothing was added meanwhile, or write "
-        "it once more as it was"
+        "write it once more as it was, or RESTORE it to the version before if nothing "
+        "was added since (DESCRIBE HISTORY)"
     )
     return f"its column {columns}: {back}" if columns else None
 

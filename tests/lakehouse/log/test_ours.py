@@ -290,7 +290,7 @@ def test_what_our_files_hold_otherwise_than_the_table_says_is_lost(
     why = why_columns_lost(changed(made, change).schema_string)
     assert why is not None
     assert f"its column {said}" in why
-    assert "RESTORE it to the version before, since nothing was added meanwhile" in why
+    assert "RESTORE it to the version before if nothing was added since" in why
 
 
 @pytest.mark.parametrize(
