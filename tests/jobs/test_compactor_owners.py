@@ -365,7 +365,7 @@ def test_a_table_whose_offsets_are_integers_gets_nothing_until_they_are_long(
         world.clock.advance(60_000)
     compactor.step()
     [problem] = compactor.status().problems
-    assert "its column offset is integer, and was long: RESTORE it" in problem
+    assert "its column offset is integer, and was long: write it once more" in problem
     assert delta_log.load(path).version == version
     columns_anew(path, lambda fields: None)
     world.clock.advance(60_000)
