@@ -7,10 +7,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import structlog
 import uvloop
 from structlog.testing import capture_logs
 
 from broker.clock import SystemClock
+from broker.runtime.process import loop_timers
 from broker.runtime.process.loop_timers import (
     PAUSE_MS,
     SOCKETS_FIRST_MS,
@@ -221,7 +224,14 @@ def test_a_pause_of_the_process_expires_nothing_that_had_time_left() -> None:
     assert fired == ["status", "session"]
 
 
-def test_a_pause_is_warned_of_where_none_is_expected() -> None:
+def test_a_pause_is_warned_of_where_none_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_all_levels = structlog.wrap_logger(
+        None, wrapper_class=structlog.make_filtering_bound_logger(0),
+        cache_logger_on_first_use=False,
+    )  # fmt: skip
+    monkeypatch.setattr(loop_timers, "log", of_all_levels)  # whoever set up the process
     timers, loop = timers_of_a_loop()
     timers.expect_pauses()
     timers.after(1_000, lambda: None)
