@@ -82,6 +82,18 @@ def refuse_syncs(patch: pytest.MonkeyPatch, count: int) -> None:
     patch.setattr(os, "fsync", fsync)
 
 
+def refuse_syncs_of(patch: pytest.MonkeyPatch, path: Path) -> None:
+    """Let each fsync of this file fail; a copy in its place is another one."""
+    inode, real = path.stat().st_ino, os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode:
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    patch.setattr(os, "fsync", fsync)
+
+
 def in_order(events: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether ``wanted`` is among the events in this order, others between them."""
     rest = iter(events)

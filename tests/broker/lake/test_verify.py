@@ -16,7 +16,7 @@ from lakehouse.log.named_files import _hints
 from lakehouse.properties import CHANGE_FEED
 from tests.support.bitmaps import delete_rows, inline, stored
 from tests.support.cloned_back import clone_back
-from tests.support.syscalls import SystemCalls, in_order
+from tests.support.syscalls import SystemCalls, in_order, refuse_syncs_of
 from tests.support.tables import TOPIC_ID, Writer, rows
 
 
@@ -185,19 +185,13 @@ def test_sums_that_the_broker_may_not_open_keep_no_segments(
 def test_the_broker_writes_no_owners_sums_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, real = Writer(str(tmp_path)), os.fsync
+    writer = Writer(str(tmp_path))
     writer.add(0, 0, 10)
     (file,) = load(writer.path).files
     summed = Path(writer.path, os.path.dirname(file), f".{os.path.basename(file)}.crc")
     summed.write_bytes(b"crc")
     inode = summed.stat().st_ino
-
-    def fsync(descriptor: int) -> None:
-        if os.fstat(descriptor).st_ino == inode:
-            raise OSError(errno.EIO, "the disk refused")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    refuse_syncs_of(monkeypatch, summed)
     assert Verifier(TOPIC_ID, writer.path).ends() is None
     assert summed.stat().st_ino == inode
 
@@ -231,14 +225,8 @@ def test_the_broker_writes_no_checkpoint_anew(
     writer.add(0, 10, 20)
     deltalake.DeltaTable(writer.path).create_checkpoint()
     path = Path(writer.path, "_delta_log", f"{2:020d}.checkpoint.parquet")
-    inode, real = path.stat().st_ino, os.fsync
-
-    def fsync(descriptor: int) -> None:
-        if os.fstat(descriptor).st_ino == inode:
-            raise OSError(errno.EIO, "the disk refused")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    inode = path.stat().st_ino
+    refuse_syncs_of(monkeypatch, path)
     assert verifier.ends() is None
     assert path.stat().st_ino == inode
 
