@@ -30,23 +30,22 @@ from broker.ids import TopicNumber, TopicPartition
 from broker.records.batch import checksum, read_header
 from broker.records.kinds import DAMAGED, Kinds, join
 from broker.status import schema
-from broker.storage.columns import EntryColumns
 from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
+from jobs.batches import Batches, batches_of
 from jobs.below_start import above, gaps_below, is_in_doubt, left_out
 from jobs.chain import Chain
 from jobs.decided import decided, open_end, open_from, undecidable
 from jobs.holes import Hole, below, first_hole, gaps_at
 from jobs.missing import gaps
-from jobs.planner import Batches, Pending
+from jobs.planner import Pending
 from jobs.rows import Failed
 from jobs.stuck import Stop
 
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
 LOOK_AGAIN_MS = 60_000
-_POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
 _Decided = tuple[object, list[Batches], Stop | None]
@@ -207,11 +206,7 @@ class Backlog:
 
     def _read(self, info: SegmentInfo) -> _Found:
         columns = self._store.columns(info.sequence)
-        found = {
-            key: _batches(info, self._store.address, some)
-            for key, some in columns.items()
-            if len(some)
-        }
+        found = batches_of(info.sequence, self._store.address, columns)
         return self._with_kinds(info, found)
 
     def _with_kinds(self, info: SegmentInfo, found: _Found) -> _Found:
@@ -484,14 +479,3 @@ def _thinned(marks: Iterable[tuple[int, int]]) -> deque[tuple[int, int]]:
     both = zip(pairs[::2], pairs[1::2], strict=False)  # an odd one stays
     thin = [(end, since) for (_, since), (end, _) in both]
     return deque(thin + pairs[len(thin) * 2 :])
-
-
-def _batches(info: SegmentInfo, store: str, columns: EntryColumns) -> Batches:
-    return Batches(
-        info.sequence,
-        store,
-        columns.base,
-        columns.last,
-        np.bitwise_and(columns.location, _POSITION_MASK),
-        columns.length,
-    )

@@ -28,7 +28,7 @@ from typing import Final
 
 import numpy as np
 
-from jobs.planner import Batches
+from jobs.batches import Batches, Places
 
 _MANY: Final = 2
 """Offsets: behind a single one a marker may have been written again."""
@@ -44,7 +44,8 @@ def left_out(sequence: int, first: int, end: int) -> Batches:
     """The offsets [first, end) as one batch that has no rows and is not read."""
     base, last, nowhere, size = (np.array([n]) for n in (first, end - 1, 0, 1))
     none = np.zeros(1, np.bool_)
-    return Batches(sequence, "", base, last, nowhere, size, counts=none)
+    places = Places(base, last, nowhere, size)
+    return Batches.all_of(sequence, "", places, counts=none)
 
 
 def is_in_doubt(

@@ -10,7 +10,7 @@ where its batches end, how many bytes lie before, and where they do not go on fr
 ones before. Segments come last and go first, nearly always; anything else makes the
 sums anew.
 
-The price: some fifty bytes for each segment of a partition. Pure.
+The price: some hundred bytes for each segment of a partition. Pure.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from jobs.planner import Batches
+from jobs.batches import Batches
 
 
 class Chain:

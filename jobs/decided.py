@@ -41,8 +41,8 @@ from broker.records.kinds import (
     join,
 )
 from broker.status import schema
+from jobs.batches import Batches, Bools, Ints
 from jobs.holes import below
-from jobs.planner import Batches, Bools, Ints
 from jobs.stuck import Stop
 
 Lost = Sequence[tuple[int, int]]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobs.planner import Batches, Ints
+from jobs.batches import Batches, Ints
 
 
 class Hole(NamedTuple):

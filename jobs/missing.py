@@ -22,8 +22,9 @@ from broker.log.partition import LogSnapshot
 from broker.status.schema import TAKEN, way_out
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import Objects
+from jobs.batches import Batches
 from jobs.holes import below
-from jobs.planner import Batches, Pending
+from jobs.planner import Pending
 from jobs.stuck import WHOLE_TOPIC
 
 Gap = tuple[int, int]

@@ -13,13 +13,12 @@ The price: a partition with a large backlog gets several files in one round.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from broker.ids import TopicNumber, TopicPartition
-from broker.records.kinds import Kinds
+from jobs.batches import Batches
 from jobs.flush import Flush, Waiting, comes_along, is_due
 
 ITEM_BYTES: Final = 64 << 20
@@ -28,50 +27,6 @@ SPLIT_BYTES: Final = 8 << 20
 """A slice that is split for the sake of idle cores stays above this."""
 TRIAL_BYTES: Final = 64 << 10
 """How much is tried of a topic that failed last time: its work may be for nothing."""
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Batches:
-    """Batches of one partition in one segment, in order of offset.
-
-    ``store``: the address of the segment's store, empty if they are not to be read,
-    since they are left out (`below_start`). ``kinds``: what they are, None if all are
-    plain. ``counts``: which of them have rows (`decided`), None if all have.
-    """
-
-    sequence: int
-    store: str
-    base: Ints
-    last: Ints
-    position: Ints
-    length: Ints
-    kinds: Kinds | None = None
-    counts: Bools | None = None
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def cut(self, start: int, stop: int) -> "Batches":
-        return self._some(slice(start, stop))
-
-    def counted(self) -> "Batches":
-        """Those that have rows."""
-        return self if self.counts is None else self._some(self.counts)
-
-    def _some(self, some: Any) -> "Batches":
-        return Batches(
-            self.sequence, self.store, self.base[some], self.last[some],
-            self.position[some], self.length[some],
-            None if self.kinds is None else self.kinds.cut(some),
-            None if self.counts is None else self.counts[some],
-        )  # fmt: skip
-
-    def above(self, offset: int) -> "Batches":
-        """Those that hold anything at ``offset`` or above."""
-        return self.cut(int(np.searchsorted(self.last, offset)), len(self))
 
 
 @dataclass(slots=True)

@@ -24,8 +24,9 @@ from broker.clock import ticks_ns
 from broker.failpoints import passing
 from broker.ids import TopicNumber, TopicPartition
 from broker.status.schema import DAMAGED, way_out
+from jobs.batches import Batches
 from jobs.isolate import Spread, spread_isolated
-from jobs.planner import Batches, Item, Round
+from jobs.planner import Item, Round
 from jobs.rows import Failed, FileTask, Written, work
 from jobs.slices import Slice
 from jobs.tables import Table

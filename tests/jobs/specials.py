@@ -5,7 +5,7 @@ from itertools import accumulate
 import numpy as np
 
 from broker.records.kinds import ABORT, COMMIT, DAMAGED, PLAIN, Kinds
-from jobs.planner import Batches
+from jobs.batches import Batches, Places
 
 Special = tuple[int, ...]
 """Kind, producer, epoch (else 0), of a marker the first offset that it decides (else
@@ -42,7 +42,8 @@ def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
     )
     is_plain = all(one[0] == PLAIN for one in specials)
     one = np.ones(len(specials), np.int64)
-    return Batches(sequence, "s", base, last, base, one, None if is_plain else kinds)
+    places = Places(base, last, base, one)
+    return Batches.all_of(sequence, "s", places, None if is_plain else kinds)
 
 
 def end_by_hand(

@@ -18,12 +18,12 @@ from broker.status.schema import DAMAGED, way_out
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
 from jobs.backlog import LOOK_AGAIN_MS, Backlog
+from jobs.batches import Batches
 from jobs.below_start import above, gaps_below, is_in_doubt
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from jobs.decided import decided
 from jobs.log_starts import AGAIN_MS
-from jobs.planner import Batches
 from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.specials import Special, bases_of, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at

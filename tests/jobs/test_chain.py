@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.batches import Batches, Places
 from jobs.chain import Chain
 from jobs.missing import gaps
-from jobs.planner import Batches
 
 
 def batches(sequence: int, spans: list[tuple[int, int]]) -> Batches:
     """Batches [first, end) of a segment; each is as long as it has offsets, and one."""
     base = np.array([first for first, _ in spans], np.int64)
     last = np.array([end - 1 for _, end in spans], np.int64)
-    return Batches(sequence, "", base, last, base, last - base + 2)
+    return Batches.all_of(sequence, "", Places(base, last, base, last - base + 2))
 
 
 spans = st.lists(
@@ -98,7 +98,7 @@ def test_what_is_not_plain_is_counted() -> None:
 
     kinds = Kinds(*np.zeros((4, 1), np.int16))
     chain, plain = Chain(), batches(1, [(0, 1)])
-    special = Batches(2, "", *(plain.base + 1,) * 4, kinds)
+    special = Batches.all_of(2, "", Places(*(plain.base + 1,) * 4), kinds)
     chain.put(plain)
     chain.put(special)
     assert chain.specials == 1

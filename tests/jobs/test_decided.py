@@ -41,7 +41,7 @@ def found_in(
             chunks.append(chunk_of(specials[first:end], bases[first], sequence))
         first = max(first, end)
     gone = [bases[at] for at in lost if at < len(specials)]
-    chunks = [one._some(~np.isin(one.base, gone)) for one in chunks]
+    chunks = [one.only(~np.isin(one.base, gone)) for one in chunks]
     chunks = [one for one in chunks if len(one)]
     result = decided(chunks, holes_of(lost, bases))
     counted = [offset for one in result for offset in one.counted().base.tolist()]

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from jobs.batches import Batches, Places
 from jobs.holes import Hole, below, first_hole
-from jobs.planner import Batches
 
 
 def chunk(sequence: int, *batches: tuple[int, int, int]) -> Batches:
     """(base, last, position) each."""
     base, last, position = (np.array(c, np.int64) for c in zip(*batches, strict=True))
-    return Batches(sequence, "", base, last, position, np.full(len(base), 100))
+    return Batches.all_of(
+        sequence, "", Places(base, last, position, np.full(len(base), 100))
+    )
 
 
 HOLE = Hole(7, 500, 600)

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.ids import TopicNumber, TopicPartition
+from jobs.batches import Batches, Places
 from jobs.flush import Flush, Waiting
 from jobs.planner import (
     TRIAL_BYTES,
-    Batches,
     Pending,
     by_topic,
     due,
@@ -25,7 +25,8 @@ ALIKE = Flush(5_000, 5_000, 1 << 20)
 def batches(sizes: list[int], base: int, sequence: int = 1) -> Batches:
     length = np.array(sizes, np.int64)
     bases = base + np.arange(len(sizes), dtype=np.int64) * 10
-    return Batches(sequence, "segment", bases, bases + 9, np.cumsum(length), length)
+    places = Places(bases, bases + 9, np.cumsum(length), length)
+    return Batches.all_of(sequence, "segment", places)
 
 
 def pending(

@@ -9,7 +9,8 @@ import pytest
 from broker.ids import PartitionNumber, TopicNumber
 from broker.settings import LakeSettings
 from broker.topics.topic import Topic
-from jobs.planner import Batches, Item, Pending
+from jobs.batches import Batches, Places
+from jobs.planner import Item, Pending
 from jobs.rhythm import Rhythm
 
 STEP_MS = 200
@@ -76,7 +77,7 @@ def due_of(
 
 def batches(size: int) -> Batches:
     one = np.ones(1, np.int64)
-    return Batches(1, "segment", one, one, one, one * size)
+    return Batches.all_of(1, "segment", Places(one, one, one, one * size))
 
 
 def every(period_ms: int, size: int) -> Arrivals:

@@ -13,7 +13,8 @@ from broker.status import file
 from broker.status.file import STALE_S
 from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
-from jobs.planner import Batches, Pending
+from jobs.batches import Batches, Places
+from jobs.planner import Pending
 from jobs.status import (
     LOG_AGAIN_MS,
     TABLES_MAX,
@@ -106,7 +107,7 @@ def topic(number: int) -> Topic:
 
 def pending(number: int, since_ms: int, bytes_: int = 10) -> Pending:
     one = np.array([0], np.int64)
-    chunk = Batches(1, "", one, one, one, np.array([bytes_], np.int64))
+    chunk = Batches.all_of(1, "", Places(one, one, one, np.array([bytes_], np.int64)))
     return Pending((number, 0), 0, [chunk], since_ms)
 
 
