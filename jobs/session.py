@@ -11,8 +11,10 @@ commits through `lakehouse.log.commit`), so it starts without resolving any; who
 """
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -127,8 +129,9 @@ def _no_jvm_left() -> Iterator[None]:
 
     class Remembered(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **options: Any) -> None:
-            started.append(self)  # ctrl-C may come before this has returned
-            super().__init__(*args, **options)
+            with _ctrl_c_later():  # or nobody knows the number of what was forked
+                super().__init__(*args, **options)
+                started.append(self)
 
     java_gateway.Popen = Remembered
     try:
@@ -136,12 +139,28 @@ def _no_jvm_left() -> Iterator[None]:
     except BaseException:
         for jvm in started:
             SparkContext._gateway = SparkContext._jvm = None
-            if getattr(jvm, "pid", None) is not None:  # or it never began
-                jvm.terminate()
-                _await_end(jvm)
+            jvm.terminate()
+            _await_end(jvm)
         raise
     finally:
         java_gateway.Popen = subprocess.Popen
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Ctrl-C inside comes at its end. It comes to the main thread alone."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 @contextmanager

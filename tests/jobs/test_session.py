@@ -71,26 +71,42 @@ def test_where_no_spark_is_that_is_said(
 
 NEVER_READY = """#!/bin/sh
 echo $$ > "$SPARK_HOME/pid"
-kill -INT $PPID
+[ "$IS_EARLY" ] || kill -INT $PPID
 exec sleep 600
 """
-STARTING = """
+INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
+"""
+INTERRUPTED_AT_THE_FORK = """
+import os, pathlib, subprocess
+fork = subprocess._fork_exec
+def interrupted(*of):
+    number = fork(*of)
+    pathlib.Path(os.environ["SPARK_HOME"], "pid").write_text(str(number))
+    signal.raise_signal(signal.SIGINT)
+    return number
+subprocess._fork_exec = interrupted
+"""
+STARTING = """
 from jobs.session import make_session
 make_session("local[1]", "interrupted")
 """
 
 
-def test_ctrl_c_before_a_jvm_can_be_talked_to_leaves_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", INTERRUPTED_AT_THE_FORK], ids=["late", "early"])
+def test_ctrl_c_before_a_jvm_can_be_talked_to_leaves_none(
+    tmp_path: Path, before: str
+) -> None:
     for name, text in (("spark-submit", NEVER_READY), ("java", "#!/bin/sh\n")):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text(text)
         program.chmod(0o755)
     place = {"SPARK_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path)}
+    place["IS_EARLY"] = before
     done = subprocess.run(
-        [sys.executable, "-c", STARTING],
+        [sys.executable, "-c", INTERRUPTIBLE + before + STARTING],
         env=os.environ | place, stderr=subprocess.DEVNULL, timeout=IDLE_S,
     )  # fmt: skip
     assert done.returncode == -signal.SIGINT
