@@ -130,7 +130,11 @@ class PartitionLog:
         offsets = self.offsets
         base = offsets.next
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header, starts_at_zero=starts_at_zero)
+            try:
+                duplicate = self.producers.check(header, starts_at_zero=starts_at_zero)
+            except KafkaError:
+                self._check_given_again(header)
+                raise
             if duplicate is not None:
                 self._check_again(header, duplicate)
                 return duplicate
@@ -154,6 +158,15 @@ class PartitionLog:
             return
         first = self.transactions.admitted.get(header.producer_id)
         if first is None or duplicate.base_offset < first:
+            raise _of_an_earlier_transaction(header)
+
+    def _check_given_again(self, header: BatchHeader) -> None:
+        """The same of a batch out of order that begins within one of those before."""
+        if (
+            header.attributes & TRANSACTIONAL_BIT
+            and header.producer_id not in self.transactions.admitted
+            and self.producers.had(header)
+        ):
             raise _of_an_earlier_transaction(header)
 
     def admit_marker(

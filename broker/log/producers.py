@@ -177,6 +177,18 @@ class Producers:
             raise _out_of_order(header, -1)
         return None
 
+    def had(self, header: BatchHeader) -> bool:
+        """Whether one of the last five batches in this epoch has its first sequence."""
+        state, first = self._states.get(header.producer_id), header.base_sequence
+        if state is None or state.epoch != header.producer_epoch:
+            return False
+        return any(
+            (first - batch[0]) & _SEQUENCE_MASK
+            <= (batch[1] - batch[0]) & _SEQUENCE_MASK
+            for batch in state.batches
+            if batch[2] != _ABANDONED
+        )
+
     def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Take down a batch that ``check`` let pass, and where it was placed."""
         self._packed = None

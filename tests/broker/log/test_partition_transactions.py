@@ -123,6 +123,31 @@ def test_what_comes_with_sequences_of_an_ended_transaction_is_no_duplicate(
     assert not refused(written.log, producer=1, sequence=2)
 
 
+@pytest.mark.parametrize(("sequence", "count"), [(3, 1), (3, 9), (4, 2), (5, 7)])
+def test_sequences_of_an_ended_transaction_are_known_however_batches_are_cut(
+    sequence: int, count: int
+) -> None:
+    log = PartitionLog()
+    log.admit(header(3, producer=1, transactional=True), NOW)
+    log.admit(header(3, producer=1, sequence=3, transactional=True), NOW)
+    again = header(count, producer=1, sequence=sequence, transactional=True)
+
+    def code(batch: BatchHeader) -> ErrorCode:
+        with pytest.raises(KafkaError) as caught:
+            log.admit(batch, NOW)
+        return caught.value.code
+
+    assert code(again) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    log.admit_marker(1, 0)
+    assert code(again) is ErrorCode.UNKNOWN_PRODUCER_ID
+    later = header(producer=1, sequence=8, transactional=True)
+    assert code(later) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    plain = again._replace(attributes=0)
+    assert code(plain) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.admit(header(producer=1, sequence=6, transactional=True), NOW) == 7
+    assert code(again) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_marker_on_its_way_ends_what_is_a_duplicate() -> None:
     log = PartitionLog()
     log.admit(header(producer=1, transactional=True), NOW)
