@@ -44,7 +44,7 @@ def left_out(sequence: int, first: int, end: int) -> Batches:
     """The offsets [first, end) as one batch that has no rows and is not read."""
     base, last, nowhere, size = (np.array([n]) for n in (first, end - 1, 0, 1))
     none = np.zeros(1, np.bool_)
-    places = Places(base, last, nowhere, size)
+    places = Places.of(base, last, nowhere, size)
     return Batches.all_of(sequence, "", places, counts=none)
 
 

@@ -13,8 +13,9 @@ sums anew.
 The price: some hundred bytes for each segment of a partition. Pure.
 """
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -35,9 +36,9 @@ class Chain:
         self.again: list[int] = []
         self.changes = 0
         self.specials = 0
-        self._ends: list[int] = []
+        self._ends = _numbers()
         """Of each the offset behind its last."""
-        self._below: list[int] = [0]
+        self._below = _numbers([0])
         """Bytes that lie before each, and before the next; from some number on."""
         self._broken: list[int] = []
         """Sequences of those that have a gap before or inside them."""
@@ -135,7 +136,12 @@ class Chain:
 
     def _make(self, chunks: Collection[Batches]) -> None:
         """All of it anew."""
-        self.chunks, self._ends, self._below = [], [], [0]
+        self.chunks, self._ends, self._below = [], _numbers(), _numbers([0])
         self.again, self._broken, self.specials = [], [], 0
         for one in chunks:
             self._append(one)
+
+
+def _numbers(some: Iterable[int] = ()) -> "array[int]":
+    """Of 8 bytes each."""
+    return array("q", some)

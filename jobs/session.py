@@ -37,7 +37,10 @@ _ALWAYS: Final = {
     # A worker that is killed may be tried again: what it wrote is nobody's yet.
     "spark.task.maxFailures": "2",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # Java would begin with a 64th of the machine's memory, most of it for nothing.
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms64m"
+    ),
 }
 _DELTA: Final = {
     "spark.jars.ivySettings": str(IVY_SETTINGS),

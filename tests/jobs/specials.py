@@ -42,7 +42,7 @@ def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
     )
     is_plain = all(one[0] == PLAIN for one in specials)
     one = np.ones(len(specials), np.int64)
-    places = Places(base, last, base, one)
+    places = Places.of(base, last, base, one)
     return Batches.all_of(sequence, "s", places, None if is_plain else kinds)
 
 

@@ -15,7 +15,7 @@ def batches(sequence: int, spans: list[tuple[int, int]]) -> Batches:
     """Batches [first, end) of a segment; each is as long as it has offsets, and one."""
     base = np.array([first for first, _ in spans], np.int64)
     last = np.array([end - 1 for _, end in spans], np.int64)
-    return Batches.all_of(sequence, "", Places(base, last, base, last - base + 2))
+    return Batches.all_of(sequence, "", Places.of(base, last, base, last - base + 2))
 
 
 spans = st.lists(
@@ -98,7 +98,7 @@ def test_what_is_not_plain_is_counted() -> None:
 
     kinds = Kinds(*np.zeros((4, 1), np.int16))
     chain, plain = Chain(), batches(1, [(0, 1)])
-    special = Batches.all_of(2, "", Places(*(plain.base + 1,) * 4), kinds)
+    special = Batches.all_of(2, "", Places.of(*(plain.base + 1,) * 4), kinds)
     chain.put(plain)
     chain.put(special)
     assert chain.specials == 1

@@ -11,7 +11,7 @@ def chunk(sequence: int, *batches: tuple[int, int, int]) -> Batches:
     """(base, last, position) each."""
     base, last, position = (np.array(c, np.int64) for c in zip(*batches, strict=True))
     return Batches.all_of(
-        sequence, "", Places(base, last, position, np.full(len(base), 100))
+        sequence, "", Places.of(base, last, position, np.full(len(base), 100))
     )
 
 

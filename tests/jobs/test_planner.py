@@ -25,7 +25,7 @@ ALIKE = Flush(5_000, 5_000, 1 << 20)
 def batches(sizes: list[int], base: int, sequence: int = 1) -> Batches:
     length = np.array(sizes, np.int64)
     bases = base + np.arange(len(sizes), dtype=np.int64) * 10
-    places = Places(bases, bases + 9, np.cumsum(length), length)
+    places = Places.of(bases, bases + 9, np.cumsum(length), length)
     return Batches.all_of(sequence, "segment", places)
 
 

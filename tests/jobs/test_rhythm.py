@@ -77,7 +77,7 @@ def due_of(
 
 def batches(size: int) -> Batches:
     one = np.ones(1, np.int64)
-    return Batches.all_of(1, "segment", Places(one, one, one, one * size))
+    return Batches.all_of(1, "segment", Places.of(one, one, one, one * size))
 
 
 def every(period_ms: int, size: int) -> Arrivals:

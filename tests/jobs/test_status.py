@@ -107,7 +107,9 @@ def topic(number: int) -> Topic:
 
 def pending(number: int, since_ms: int, bytes_: int = 10) -> Pending:
     one = np.array([0], np.int64)
-    chunk = Batches.all_of(1, "", Places(one, one, one, np.array([bytes_], np.int64)))
+    chunk = Batches.all_of(
+        1, "", Places.of(one, one, one, np.array([bytes_], np.int64))
+    )
     return Pending((number, 0), 0, [chunk], since_ms)
 
 
