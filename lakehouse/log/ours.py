@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from lakehouse.column_names import alike
 from lakehouse.log.actions import COLUMNS, PHYSICAL_NAME, Metadata, Protocol
 from lakehouse.properties import APPEND_ONLY, CHANGE_FEED
 
@@ -202,6 +203,8 @@ def _lost(there: Mapping[str, Any], name: str) -> str | None:
     was, kind = _MADE[name], there.get(name)
     if kind is None and name not in COLUMNS:
         return None
+    if kind is None and (others := alike(name, there)):
+        return f"{name} is called {' and '.join(others)}"
     if kind is None:
         return f"{name} is missing, and was {_spelled(was)}"
     is_partition = name in _PARTITIONED_BY
