@@ -181,6 +181,12 @@ def _of_columns(schema: str) -> str | None:
     return why_columns_lost(schema)
 
 
+def why_no_commit(metadata: Metadata | None) -> str | None:
+    """One sentence if nothing is added to a table that can be read, for its columns'
+    sake, else None."""
+    return None if metadata is None else why_columns_lost(metadata.schema_string)
+
+
 @lru_cache(256)
 def why_columns_lost(schema: str) -> str | None:
     """One sentence if our files hold a column of ours for which the table has none, or
