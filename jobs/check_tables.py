@@ -28,6 +28,7 @@ from lakehouse.log.delta_log import (
     table_ends,
     unproven_ends,
 )
+from lakehouse.log.ours import why_no_commit
 from lakehouse.log.replaced import why_replaced
 from lakehouse.tables import find_lost, why_taken
 from lakehouse.warehouse_names import name_of
@@ -79,12 +80,7 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
     if snapshot.torn:
         report.count("torn_log_entries")
     _check_commits(snapshot, topic, found.ends, report)
-    if snapshot.unreadable:
-        report.remarks.append(
-            f"{topic.name}: its files cannot be verified: {snapshot.unreadable}"
-        )
-        return found
-    _check_files(snapshot, topic, found.ends, report)
+    _check_rows(snapshot, topic, found.ends, report)
     return found
 
 
@@ -122,6 +118,21 @@ def _check_commits(
                 f"{topic.name}-{partition}: its commits reach to {end}, and the end "
                 f"of the table is {ends.get(partition)}"
             )
+
+
+def _check_rows(
+    snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Report
+) -> None:
+    """The files, if they can be read; and whether their columns are still ours."""
+    unreadable, lost = snapshot.unreadable, why_no_commit(snapshot.metadata)
+    if unreadable:
+        report.remarks.append(
+            f"{topic.name}: its files cannot be verified: {unreadable}"
+        )
+        return
+    if lost is not None:
+        report.remarks.append(f"{topic.name}: its table takes no commit: {lost}")
+    _check_files(snapshot, topic, ends, report)
 
 
 def _check_files(

@@ -473,6 +473,7 @@ class Compactor:
                 unreadable,
                 self._stuck,
                 now_ms,
+                refusing=self._tables.refusing,
                 wall_ms=self._clock.now_ms(),
             ),
         )

@@ -105,17 +105,18 @@ def table_states(
     stuck: Stuck,
     now_ms: int,
     *,
+    refusing: Mapping[TopicNumber, str],
     wall_ms: int,
 ) -> tuple[TableState, ...]:
-    """The tables that records wait for, those that are stuck first, at most
-    `TABLES_MAX`.
+    """The tables that records wait for, or that would take none, those that are stuck
+    first, at most `TABLES_MAX`.
 
     ``now_ms`` is on the clock of ``waiting`` and ``stuck``; ``wall_ms`` is the same
     instant as people know it.
     """
-    failures = _tried_last(stuck)
+    failures, reasons = _tried_last(stuck), {**refusing, **unreadable}
     by_topic: dict[TopicNumber, list[Pending]] = {
-        number: [] for number in (*failures, *unreadable)
+        number: [] for number in (*failures, *reasons)
     }
     for one in waiting:
         by_topic.setdefault(one.key[0], []).append(one)
@@ -132,7 +133,7 @@ def table_states(
                 topics[number].name,
                 readable=number not in unreadable,
                 stuck=failure is not None,
-                why=failure.why if failure else unreadable.get(number, ""),
+                why=failure.why if failure else reasons.get(number, ""),
                 since_ms=wall_ms - now_ms + failure.since_ms if failure else 0,
                 request_id=failure.request_id if failure else None,
                 ends=known_ends.get(number, {}),

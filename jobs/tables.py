@@ -32,6 +32,7 @@ from lakehouse.log.commit import create_table, repair
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.log.library import opens
 from lakehouse.log.log_store import sweep
+from lakehouse.log.ours import why_no_commit
 from lakehouse.log.replaced import why_replaced
 from lakehouse.tables import lead_again
 from lakehouse.warehouse_names import name_of
@@ -107,6 +108,8 @@ class Tables:
         self._tables: dict[TopicNumber, Table] = {}
         self.unreadable: dict[TopicNumber, str] = {}
         """Topic number -> why nothing can be done with its table now."""
+        self.refusing: dict[TopicNumber, str] = {}
+        """Topic number -> why its table, which can be read, will take no commit."""
         self.absent: dict[TopicNumber, str] = {}
         """Topic number -> why it has no table, as of the last look."""
         self._tried: dict[int, int] = {}
@@ -140,6 +143,7 @@ class Tables:
             self._looks.drop(gone)
             self._moved.discard(gone)
             self.absent.pop(gone, None)
+            self.refusing.pop(gone, None)
             self._tried.pop(gone, None)
 
     def close(self) -> None:
@@ -264,14 +268,26 @@ class Tables:
                 self._report(topic, str(error) or type(error).__name__)
                 continue
             self.unreadable.pop(topic.number, None)
+            self._note_refusing(topic, table)
             if table is not None:
                 found.append(table)
         return found
+
+    def _note_refusing(self, topic: Topic, table: Table | None) -> None:
+        """Of a table that lost columns of ours that is told before a record comes."""
+        why = None if table is None else why_no_commit(table.snapshot.metadata)
+        before = self.refusing.pop(topic.number, None)
+        if why is None:
+            return
+        self.refusing[topic.number] = f"its table takes no commit: {why}"
+        if before is None:
+            log.warning("a table will take no commit", topic=topic.name, why=why)
 
     def _report(self, topic: Topic, why: str) -> None:
         if self.unreadable.get(topic.number) != why:
             log.error("a table cannot be read", topic=topic.name, why=why)
         self.unreadable[topic.number] = why
+        self.refusing.pop(topic.number, None)
         self.forget(topic.number)
 
     def _present(self, topic: Topic) -> Table | None:

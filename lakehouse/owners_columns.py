@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakehouse.column_names import alike
 from lakehouse.errors import TableUnreadable
 from lakehouse.log.actions import NO_PARTITION
 from lakehouse.schema import WRITE
@@ -38,17 +39,20 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 @lru_cache(256)
 def all_columns(schema_string: str) -> pa.Schema:
-    """Our columns, and behind them those that the table has beside them.
+    """Our columns, and behind them those that the table has beside them; one of ours
+    that it spells otherwise (``Topic``) is among these.
 
     Raises TableUnreadable if one is of a type that is not known here.
     """
     try:
         fields = json.loads(schema_string)["fields"]
+        names = [one["name"] for one in fields]
+        mine = [one for one in WRITE if alike(one.name, names) in ([], [one.name])]
         others = [one for one in fields if one["name"] not in WRITE.names]
         found = [pa.field(one["name"], _type(one["type"])) for one in others]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableUnreadable(f"its columns cannot be understood: {error!r}") from error
-    return pa.schema([*WRITE, *found])
+    return pa.schema([*mine, *found])
 
 
 def _type(kind: Any) -> pa.DataType:
@@ -74,8 +78,9 @@ def shaped(table: Any, schema: pa.Schema, partition: int) -> Any:
     """
     rows, arrays = table.num_rows, []
     for field in schema:
-        if field.name in table.column_names:
-            column = table.column(field.name)
+        found = alike(field.name, table.column_names)
+        if found:
+            column = table.column(found[0])
             fits = column.type == field.type
             arrays.append(column if fits else column.cast(field.type))
         elif field.name == "partition":

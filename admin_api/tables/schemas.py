@@ -14,7 +14,8 @@ class Compaction(BaseModel):
 
     stuck: bool = Field(description="Nothing is committed although records wait.")
     error: Shown | None = Field(
-        description="Why it failed last, while that is not mended.",
+        description="Why it failed last, or would take no record, while that is not "
+        "mended.",
         examples=["its table takes no commit: somebody else wrote to it"],
     )
     error_since_ms: int | None = Field(

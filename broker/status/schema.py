@@ -31,7 +31,7 @@ class TableState:
     stuck: bool = False
     """Nothing is committed to it although records wait."""
     why: str = ""
-    """One sentence if it is not readable or stuck."""
+    """One sentence if it is not readable or stuck, or would take no record."""
     since_ms: int = 0
     """Since when, in milliseconds since the epoch."""
     request_id: int | None = None

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from jobs.erasing.log_files import said_in
+from lakehouse.column_names import alike
 from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
 from lakehouse.location import Names
 from lakehouse.log.actions import NO_PARTITION
@@ -57,8 +58,9 @@ def _in_log(root: str) -> dict[str, int]:
     found, names = dict[str, int](), Names(root)
     for said in said_in(os.path.join(root, LOG_DIRECTORY)):
         if said.kind in _KINDS:
-            with suppress(KeyError, TypeError, ValueError):  # an owner's odd action
-                value = dict(said.body["partitionValues"])["partition"]
+            with suppress(LookupError, TypeError, ValueError):  # an owner's odd action
+                values = dict(said.body["partitionValues"])
+                value = values[alike("partition", values)[0]]
                 path = names.below(said.body["path"])
                 found[path] = NO_PARTITION if value in (None, "") else int(value)
     return found

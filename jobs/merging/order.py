@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from jobs.merging.names import span_of
 from jobs.merging.room import check_room
+from lakehouse.column_names import spelled
 from lakehouse.errors import TableUnreadable
 from lakehouse.files.footers import WHOLE_BYTES_MAX, Footers, RowGroup
 from lakehouse.files.large_groups import batch_rows
@@ -155,7 +156,7 @@ def _alone(unit: Unit, source: Source, footers: Footers, spill: str) -> Iterator
 def _whole(unit: Unit, source: Source, footers: Footers) -> Any:
     with footers.open(unit.path) as file:
         table = file.read_row_group(
-            unit.number, columns=_there(file, source), use_threads=False
+            unit.number, columns=_there(file, unit, source), use_threads=False
         )
     table = shaped(table, source.schema, source.partition)
     return _rest(table, unit.path, unit.group.first_row, source)
@@ -167,7 +168,7 @@ def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
     with footers.open(unit.path, buffered=True) as file:
         for batch in file.iter_batches(
             batch_rows(unit.group), row_groups=[unit.number],
-            columns=_there(file, source), use_threads=False,
+            columns=_there(file, unit, source), use_threads=False,
         ):  # fmt: skip
             table = pa.Table.from_batches([batch])
             table = shaped(table, source.schema, source.partition)
@@ -195,9 +196,11 @@ def staying(taken: Any, first_row: int, count: int) -> Any:
     return stays
 
 
-def _there(file: Any, source: Source) -> list[str]:
-    """Those of the columns that the file has."""
-    return [name for name in source.schema.names if name in file.schema_arrow.names]
+def _there(file: Any, unit: Unit, source: Source) -> list[str]:
+    """Those of the columns that the file has, as it calls them."""
+    names = file.schema_arrow.names
+    found = (spelled(name, names, unit.path) for name in source.schema.names)
+    return [name for name in found if name is not None]
 
 
 def _sorted(

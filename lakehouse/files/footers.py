@@ -98,7 +98,7 @@ class Footers:
         return footer
 
     def open(self, path: str, *, buffered: bool = False) -> Any:
-        """A ``pq.ParquetFile`` on the file, without parsing its footer again.
+        """A `RowsFile` on the file, without parsing its footer again.
 
         ``buffered``: a column chunk is read page by page, not as a whole.
         """

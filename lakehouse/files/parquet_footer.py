@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from lakehouse.column_names import renamed
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.regular import open_file
 
@@ -71,10 +72,10 @@ class GroupFacts(NamedTuple):
 
 
 def read_groups(path: str) -> list[GroupFacts]:
-    """The row groups of a file whose footer Arrow could parse. Raises FileVanished, and
-    TableUnreadable where it contradicts itself."""
+    """The row groups of a file whose footer Arrow could parse, with columns of ours by
+    our names. Raises FileVanished, and TableUnreadable where it contradicts itself."""
     try:
-        return _groups(_footer(path))
+        return _named(_groups(_footer(path)), path)
     except FileNotFoundError as error:
         raise FileVanished(path) from error
     except OSError as error:
@@ -82,6 +83,25 @@ def read_groups(path: str) -> list[GroupFacts]:
     except _ODD as error:
         why = f"its footer is damaged: {error!r}"
         raise TableUnreadable(f"{path}: {why}") from error
+
+
+def _named(groups: list[GroupFacts], path: str) -> list[GroupFacts]:
+    """The same, with columns of ours by our names."""
+    columns = (column.path for group in groups for column in group.columns)
+    ours = renamed({name.split(".", 1)[0] for name in columns}, path)
+    if not ours:
+        return groups
+    return [
+        group._replace(
+            columns=[_column_named(column, ours) for column in group.columns]
+        )
+        for group in groups
+    ]
+
+
+def _column_named(column: ColumnFacts, ours: Mapping[str, str]) -> ColumnFacts:
+    name, dot, inside = column.path.partition(".")
+    return column._replace(path=ours.get(name, name) + dot + inside)
 
 
 def check_length(path: str) -> None:

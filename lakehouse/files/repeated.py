@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.files.parquet_footer import BYTE_ARRAY, GroupFacts, check_length
+from lakehouse.files.rows_file import RowsFile
 from lakehouse.plain import numbers
 from lakehouse.regular import check_file
 
@@ -44,7 +44,8 @@ class Repeated(NamedTuple):
 def open_parquet(
     path: str, metadata: Any = None, *, buffered: bool = False, once: Sequence[Any] = ()
 ) -> Any:
-    """Open a data file; pages that have a checksum are verified when they are read.
+    """Open a data file, see `RowsFile`; pages that have a checksum are verified when
+    they are read.
 
     ``buffered``: a column chunk is read page by page, not as a whole; ``once``:
     columns, by index, that are read as dictionaries.
@@ -56,7 +57,7 @@ def open_parquet(
             check_length(path)
         else:
             check_file(path)
-        return pq.ParquetFile(
+        return RowsFile(
             path, metadata=metadata, pre_buffer=False,
             read_dictionary=list(once),
             page_checksum_verification=True,

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from lakehouse.column_names import alike, value_of
 from lakehouse.errors import LogDamaged
 from lakehouse.location import Names
 from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROWS
@@ -363,19 +364,20 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     """
     stats = body.get("stats_columns") or json.loads(body.get("stats") or "{}")
     low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
-    partition = dict(body.get("partitionValues") or ()).get("partition")
+    partition = value_of(dict(body.get("partitionValues") or ()), "partition")
     vector = vector_of(body.get("deletionVector"))
-    known = low.get("offset") is not None and high.get("offset") is not None
+    first, last = value_of(low, "offset"), value_of(high, "offset")
+    known = first is not None and last is not None
     bounds = (_NO_TIME, _NO_TIME) if _is_timeless(stats) else (UNKNOWN_MIN, UNKNOWN_MAX)
     return DataFile(
         path=body["path"],
         partition=NO_PARTITION if partition in (None, "") else int(partition),
         size=int(body["size"]),
         rows=_rows(stats, vector),
-        first_offset=int(low["offset"]) if known else UNKNOWN_MIN,
-        last_offset=int(high["offset"]) if known else UNKNOWN_MAX,
-        timestamp_min_ms=_milliseconds(low.get("timestamp"), bounds[0]),
-        timestamp_max_ms=_milliseconds(high.get("timestamp"), bounds[1]),
+        first_offset=int(first) if known else UNKNOWN_MIN,
+        last_offset=int(last) if known else UNKNOWN_MAX,
+        timestamp_min_ms=_milliseconds(value_of(low, "timestamp"), bounds[0]),
+        timestamp_max_ms=_milliseconds(value_of(high, "timestamp"), bounds[1]),
         modified_ms=int(body.get("modificationTime") or 0),
         vector=vector,
         is_timed=0 in (_nulls(stats, "offset"), _nulls(stats, "timestamp")),
@@ -391,8 +393,7 @@ def _is_timeless(stats: Mapping[str, Any]) -> bool:
 def _nulls(stats: Mapping[str, Any], column: str) -> int | None:
     """How many rows have nothing in a column; None: it is not known."""
     counts = stats.get("nullCount")
-    found: int | None = counts.get(column) if isinstance(counts, dict) else None
-    return found
+    return value_of(counts, column) if isinstance(counts, dict) else None
 
 
 def _rows(stats: Mapping[str, Any], vector: Vector | None) -> int:
@@ -474,10 +475,11 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
         return f"it needs the reader features {', '.join(unknown)}"
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     if protocol.reader >= 2 and mapping != "none":
-        missing = sorted(COLUMNS - {*_names_in_files(metadata).values()})
+        names = {*_names_in_files(metadata).values()}
+        missing = sorted(name for name in COLUMNS if not alike(name, names))
         if mapping != "name" or missing:
             return f"its columns are mapped by {mapping}: {', '.join(missing)}"
-    if metadata.partition_columns != ("partition",):
+    if [one.lower() for one in metadata.partition_columns] != ["partition"]:
         columns = ", ".join(metadata.partition_columns) or "nothing"
         back = "overwrite it with what it has, and partitionBy('partition')"
         if _names_in_files(metadata).get(columns) == "partition":

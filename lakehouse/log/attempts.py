@@ -16,7 +16,7 @@ from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
 from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
 from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
-from lakehouse.log.ours import why_columns_lost, why_not_ours
+from lakehouse.log.ours import why_no_commit, why_not_ours
 
 COMMIT_ATTEMPTS = 16
 """Others may commit between our look and our entry; each time all is checked again."""
@@ -104,8 +104,7 @@ def _take_in(table: Snapshot, topic_id: str) -> bool:
         raise CommitRefused(
             f"{table.path} belongs to topic id {table.topic_id}, not {topic_id}"
         )
-    schema = "" if table.metadata is None else table.metadata.schema_string
-    lost = why_columns_lost(schema)
+    lost = why_no_commit(table.metadata)
     if lost is not None:
         raise CommitRefused(f"{table.path}: {lost}")
     return bool(commits)

@@ -18,6 +18,7 @@ from itertools import repeat
 from typing import Any
 from urllib.parse import unquote
 
+from lakehouse.column_names import alike
 from lakehouse.log.actions import (
     Commit,
     data_file,
@@ -280,9 +281,10 @@ def _numbers(held: Any, *path: str, kind: Any = None) -> list[int | None]:
 
     column = held
     for name in ("stats_parsed", *path):
-        if name not in [field.name for field in column.type]:
+        found = alike(name, [field.name for field in column.type])
+        if len(found) != 1:
             return []
-        column = pc.struct_field(column, name)
+        column = pc.struct_field(column, found[0])
     if kind is not None:
         column = column.cast(kind, safe=False)
     values: list[int | None] = column.cast(pa.int64()).to_pylist()

@@ -20,7 +20,7 @@ from contextlib import suppress
 from lakehouse.durable import sync_directory
 from lakehouse.errors import LakehouseError
 from lakehouse.log import library
-from lakehouse.log.actions import DataFile, Metadata, Protocol
+from lakehouse.log.actions import DataFile, Metadata, Protocol, parse_commit
 from lakehouse.log.checkpoint import HINT, SIDECARS
 from lakehouse.log.checksums import (
     Checksum,
@@ -35,6 +35,7 @@ from lakehouse.log.delta_log import (
     Snapshot,
     checkpoints,
     load_version,
+    read_entry,
     read_version,
 )
 from lakehouse.properties import TRANSACTIONS_EXPIRE
@@ -189,7 +190,7 @@ def _is_known_without(snapshot: Snapshot, version: int, names: list[str]) -> boo
 def difference(state: Snapshot, known: Snapshot) -> str | None:
     """What one state says otherwise than another; None: nothing.
 
-    It may have no statistics at all, as its owner can choose for his checkpoints. Ends
+    Its checkpoint may have no statistics at all, as its owner can choose. Ends
     that are only claimed do not count, where those who know say so: behind an end that
     is too low a true one looks like a claim.
     """
@@ -197,11 +198,9 @@ def difference(state: Snapshot, known: Snapshot) -> str | None:
         return "the version"
     if state.files.keys() != known.files.keys():
         return "which files there are"
-    narrow = any(file.is_bounded for file in state.files.values())
-    for path, file in state.files.items():
-        other = known.files[path]
-        if file != other and (narrow or not _is_same_file(file, other)):
-            return f"the file {path}"
+    odd = [path for path, file in state.files.items() if file != known.files[path]]
+    if odd and not _lack_statistics(state, known, odd):
+        return f"the file {odd[0]}"
     said, true = (
         {name: n for name, n in one.transactions.items() if name not in known.claims}
         for one in (state, known)
@@ -213,6 +212,27 @@ def difference(state: Snapshot, known: Snapshot) -> str | None:
     if _metadata(state.metadata) != _metadata(known.metadata):
         return "the metadata"
     return None
+
+
+def _lack_statistics(state: Snapshot, known: Snapshot, paths: Iterable[str]) -> bool:
+    """Whether these files differ by their statistics alone, and the checkpoint has
+    none; entries behind it have them of theirs all the same."""
+    behind = _added_behind(state)
+    if any(f.is_bounded for path, f in state.files.items() if path not in behind):
+        return False
+    some = [(state.files[path], known.files[path]) for path in paths]
+    return all(not one.is_bounded and _is_same_file(one, other) for one, other in some)
+
+
+def _added_behind(state: Snapshot) -> set[str]:
+    """The files that the entries behind a checkpoint add; none where there is none."""
+    found = set[str]()
+    if state.checkpoint >= 0:
+        for version in range(state.checkpoint + 1, state.version + 1):
+            with suppress(FileNotFoundError):  # cleaned away meanwhile
+                commit = parse_commit(version, read_entry(state.path, version))
+                found.update(file.path for file in commit.adds)
+    return found
 
 
 def _is_same_file(one: DataFile, other: DataFile) -> bool:

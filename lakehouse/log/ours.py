@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from lakehouse.column_names import alike
 from lakehouse.log.actions import COLUMNS, PHYSICAL_NAME, Metadata, Protocol
 from lakehouse.properties import APPEND_ONLY, CHANGE_FEED
 
@@ -180,6 +181,12 @@ def _of_columns(schema: str) -> str | None:
     return why_columns_lost(schema)
 
 
+def why_no_commit(metadata: Metadata | None) -> str | None:
+    """One sentence if nothing is added to a table that can be read, for its columns'
+    sake, else None."""
+    return None if metadata is None else why_columns_lost(metadata.schema_string)
+
+
 @lru_cache(256)
 def why_columns_lost(schema: str) -> str | None:
     """One sentence if our files hold a column of ours for which the table has none, or
@@ -202,6 +209,8 @@ def _lost(there: Mapping[str, Any], name: str) -> str | None:
     was, kind = _MADE[name], there.get(name)
     if kind is None and name not in COLUMNS:
         return None
+    if kind is None and (others := alike(name, there)):
+        return f"{name} is called {' and '.join(others)}"
     if kind is None:
         return f"{name} is missing, and was {_spelled(was)}"
     is_partition = name in _PARTITIONED_BY

@@ -21,6 +21,7 @@ from lakehouse.log.delta_log import entry_path, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.spelling import overwrite
 from tests.support.tables import rows
 
 
@@ -368,6 +369,19 @@ def test_a_table_that_its_owner_made_unreadable_is_a_remark(
     report = check(world)
     assert report.ok
     assert "from2040" in report.remarks[0]
+
+
+def test_a_table_that_lost_columns_of_ours_is_a_remark(
+    world: World, topic: Any
+) -> None:
+    overwrite(str(world.path(topic)), ["key", "offset"])
+    report = check(world)
+    assert report.problems == []
+    [remark] = report.remarks
+    assert remark.startswith(
+        "t: its table takes no commit: its column offset is called Offset, and key is "
+        "called KEY: write it once more as it was, or RESTORE it"
+    )
 
 
 def test_records_that_are_nowhere_behind_a_segment_that_is_left(world: World) -> None:

@@ -359,6 +359,11 @@ def test_a_table_whose_offsets_are_integers_gets_nothing_until_they_are_long(
     path = str(world.path(topic))
     columns_anew(path, lambda fields: fields[1].update(type="integer"))
     version = delta_log.load(path).version
+    world.clock.advance(60_000)
+    compactor.step()
+    [state] = compactor.status().tables  # before any record waits for it
+    assert (state.stuck, state.readable) == (False, True)
+    assert "takes no commit: its column offset is integer, and was long" in state.why
     world.produce(topic, some(10))
     for _ in range(2):
         world.flush(compactor)

@@ -117,23 +117,25 @@ def test_stuck_tables_come_first_with_their_reason() -> None:
     stuck = Stuck()
     for now_ms in (40, 50):
         stuck.fail((2, WHOLE_TOPIC), "it takes no commit", now_ms, request_id=now_ms)
-    topics = {number: topic(number) for number in (1, 2, 3, 4)}
+    topics = {number: topic(number) for number in (1, 2, 3, 4, 5)}
     states = table_states(
         topics, [pending(1, 90), pending(2, 30), pending(3, 10)],
-        {(1, 0): 5, (1, 1): 6}, {4: "it is torn"}, stuck, 100, wall_ms=5_000_100,
+        {(1, 0): 5, (1, 1): 6}, {4: "it is torn"}, stuck, 100,
+        refusing={5: "lost", 3: "x"}, wall_ms=5_000_100,
     )  # fmt: skip
     assert [(s.topic, s.stuck, s.readable, s.why) for s in states] == [
         ("t2", True, True, "it takes no commit"),
         ("t4", False, False, "it is torn"),
-        ("t3", False, True, ""),
+        ("t3", False, True, "x"),
         ("t1", False, True, ""),
+        ("t5", False, True, "lost"),
     ]
     assert [(s.since_ms, s.lag_ms, s.pending_bytes) for s in states[:3]] == [
         (5_000_040, 70, 10), (0, 0, 0), (0, 90, 10),
     ]  # fmt: skip
     assert states[3].ends == {0: 5, 1: 6}
-    assert [state.lags_ms for state in states] == [{0: 70}, {}, {0: 90}, {0: 10}]
-    assert [state.request_id for state in states] == [50, None, None, None]
+    assert [state.lags_ms for state in states] == [{0: 70}, {}, {0: 90}, {0: 10}, {}]
+    assert [state.request_id for state in states] == [50, *[None] * 4]
     assert problems_of(topics, stuck) == ("t2 cannot be compacted: it takes no commit",)
 
 
@@ -142,14 +144,16 @@ def test_of_several_failures_of_a_topic_the_one_tried_last_is_told() -> None:
     for partition, request_id in enumerate((3, 5, 4)):
         why = f"damage {partition}"
         stuck.fail((2, partition), why, 1, certain=True, request_id=request_id)
-    [state] = table_states({2: topic(2)}, [], {}, {}, stuck, 100, wall_ms=100)
+    [state] = table_states(
+        {2: topic(2)}, [], {}, {}, stuck, 100, refusing={}, wall_ms=100
+    )
     assert (state.why, state.request_id) == ("damage 1", 5)
 
 
 def test_a_status_is_no_listing_of_ten_thousand_tables() -> None:
     topics = {number: topic(number) for number in range(TABLES_MAX + 5)}
     waiting = [pending(number, 0) for number in topics]
-    states = table_states(topics, waiting, {}, {}, Stuck(), 1, wall_ms=1)
+    states = table_states(topics, waiting, {}, {}, Stuck(), 1, refusing={}, wall_ms=1)
     assert len(states) == TABLES_MAX
 
 

@@ -27,6 +27,7 @@ from lakehouse.log.delta_log import (
 from lakehouse.log.entry import Round
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.watching import log_watch
+from tests.support.spelling import overwrite
 from tests.support.tables import TOPIC_ID, Writer
 
 TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})
@@ -70,6 +71,26 @@ def test_one_that_its_owner_replaced_is_followed_no_more(tmp_path: Path) -> None
     deltalake.DeltaTable.create(writer.path, theirs, mode="overwrite")
     assert tables.known([TOPIC]) == []
     assert "was replaced in version 2" in tables.unreadable[TOPIC.number]
+
+
+def test_one_that_lost_columns_of_ours_is_told_at_the_look(tmp_path: Path) -> None:
+    """And not only once a record comes."""
+    writer, tables = Writer(str(tmp_path)), Tables(str(tmp_path))
+    writer.add(0, 0, 10)
+    assert len(tables.known([TOPIC])) == 1
+    assert tables.refusing == {}
+    overwrite(writer.path, ["key"])
+    assert len(tables.known([TOPIC])) == 1
+    why = "its table takes no commit: its column key is called KEY: write it once more"
+    assert tables.refusing[TOPIC.number].startswith(why)
+    assert tables.unreadable == {}
+    deltalake.DeltaTable(writer.path).restore(1)
+    assert len(tables.known([TOPIC])) == 1
+    assert tables.refusing == {}
+    overwrite(writer.path, ["key"])
+    tables.known([TOPIC])
+    tables.keep([])
+    assert tables.refusing == {}
 
 
 def test_a_commit_on_the_followed_table_moves_its_ends(tmp_path: Path) -> None:

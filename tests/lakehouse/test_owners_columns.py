@@ -68,6 +68,15 @@ def test_what_a_file_lacks_is_null_but_its_partition() -> None:
     assert found["value"].to_pylist() == rows(3, range(5))["value"].to_pylist()
 
 
+def test_a_column_is_found_however_a_file_or_the_table_spells_it() -> None:
+    schema = all_columns(with_columns(offset="long", Topic="string", x="long"))
+    assert schema.names == [*(n for n in WRITE.names if n != "topic"), "Topic", "x"]
+    table = rows(3, range(5)).append_column("X", pa.array(range(5)))
+    found = shaped(table, schema, 3)
+    assert found["Topic"].to_pylist() == ["orders"] * 5
+    assert found["x"].to_pylist() == list(range(5))
+
+
 def test_a_value_that_does_not_fit_is_an_error() -> None:
     table = pa.table({"offset": pa.array([1.5])})
     with pytest.raises(pa.ArrowInvalid):

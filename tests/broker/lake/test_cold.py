@@ -25,6 +25,7 @@ from tests.support.batches import Record, read_batch
 from tests.support.lake_following import TOPIC, following, version_of
 from tests.support.patience import IDLE_S, Patience
 from tests.support.placed import Row, table_of
+from tests.support.spelling import OTHERWISE, overwrite
 from tests.support.tables import FIRST_MS, Writer, headers, rows, value
 
 MEBI = 1 << 20
@@ -85,6 +86,32 @@ def test_records_come_back_as_they_were(writer: Writer, bytes_max: int) -> None:
             ]
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("names", [*([one] for one in OTHERWISE), OTHERWISE.keys()])
+def test_records_come_back_as_they_were_from_columns_that_are_called_otherwise(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, names: list[str], *, is_large: bool
+) -> None:
+    """Names have no case in Delta: Spark reads all of such a table."""
+    writer.add(0, 0, 250)
+    writer.add(1, 0, 20)
+    if is_large:
+        monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 10)
+
+    async def read() -> list[object]:
+        async with following(writer) as lake:
+            await until(lake, load(writer.path).version)
+            return [
+                await all_of(lake),
+                await all_of(lake, partition=1),
+                (await lake.find_timestamp(TOPIC.number, 0, FIRST_MS + 17, 0)).found,
+                (await lake.max_timestamp(TOPIC.number, 0, 0)).found,
+            ]
+
+    before = asyncio.run(read())
+    overwrite(writer.path, names)
+    assert asyncio.run(read()) == before
 
 
 @pytest.mark.parametrize("is_large", [False, True])

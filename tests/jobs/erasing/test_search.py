@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.erasing.partitions import CHANGES, Partitions, by_directory
+from jobs.erasing.partitions import (
+    CHANGES,
+    Partitions,
+    by_directory,
+    partitions_of,
+)
 from jobs.erasing.search import (
     LINKED,
     OTHERS,
@@ -19,6 +24,8 @@ from jobs.erasing.search import (
     distinct,
     offsets_by_partition,
 )
+from lakehouse.log.delta_log import load
+from tests.support.spelling import overwrite
 from tests.support.tables import Writer
 
 
@@ -92,6 +99,15 @@ def test_a_key_is_found_in_its_rows(writer: Writer) -> None:
     both = offsets_by_partition(found, all_of(writer))
     assert {p: some.tolist() for p, some in both.items()} == {0: [7], 1: [7]}
     assert by_key(b"key-")(writer.path, all_of(writer)).offsets == {}
+
+
+def test_a_key_is_found_under_whatever_name_its_owner_wrote_it(writer: Writer) -> None:
+    """A version of the table that he wrote over since, and that stays for a while."""
+    overwrite(writer.path)
+    paths = data_files(writer.path).files
+    found = by_key(b"key-7")(writer.path, partitions_of(load(writer.path), paths))
+    assert len(found.offsets) == 4
+    assert found.unreadable == {}
 
 
 def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(

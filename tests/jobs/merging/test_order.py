@@ -15,6 +15,7 @@ from jobs.merging.order import NotMergeable, Source, in_order, is_in_order, unit
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.files.footers import Footers
 from lakehouse.schema import WRITE
+from tests.support.spelling import otherwise
 from tests.support.tables import rows
 
 
@@ -115,6 +116,14 @@ def test_an_owners_columns_come_along(folder: Path) -> None:
     assert found.schema == schema
     by_offset = sorted(theirs.to_pylist(), key=lambda row: row["offset"])
     assert [row for row in found.to_pylist() if row["x"] is not None] == by_offset
+
+
+def test_columns_come_along_however_a_file_spells_them(folder: Path) -> None:
+    theirs = otherwise(rows(0, shuffled(50))).append_column("X", pa.array(range(50)))
+    schema = WRITE.append(pa.field("x", pa.int64()))
+    found = ordered(folder, write(folder, theirs, rows(0, range(50, 80))), schema)
+    assert found.select(WRITE.names).to_pylist() == rows(0, range(80)).to_pylist()
+    assert sorted(found["x"].to_pylist()[:50]) == list(range(50))
 
 
 @pytest.mark.parametrize("group", [50, 1_000])

@@ -15,10 +15,13 @@ from jobs.merging.names import continued, ended, span_of, written_with
 from jobs.merging.rewrite import Merged, MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
 from lakehouse.in_flight import hidden
+from lakehouse.log.delta_log import load
+from lakehouse.owners_columns import all_columns
 from lakehouse.schema import ROW_GROUP_ROWS, WRITE
 from tests.support.patience import wait_until
 from tests.support.placed import Row, flat, placed, table_of
-from tests.support.tables import FIRST_MS, rows, write_file
+from tests.support.spelling import overwrite
+from tests.support.tables import FIRST_MS, Writer, rows, write_file
 
 TARGET = f"partition=0/{0:020d}-{5_000:020d}-a-b-1-1.parquet"
 
@@ -62,6 +65,21 @@ def test_its_rows_are_those_of_its_sources(tmp_path: Path) -> None:
     assert written.timestamp_min_ms == FIRST_MS
     assert written.timestamp_max_ms == FIRST_MS + 699
     assert written.size == (tmp_path / TARGET).stat().st_size
+
+
+def test_a_column_is_called_as_the_table_calls_it_and_is_there_once(
+    tmp_path: Path,
+) -> None:
+    """Spark reads no file that has both ``topic`` and ``Topic``."""
+    writer = Writer(str(tmp_path))
+    overwrite(writer.path, ["topic"])
+    metadata = load(writer.path).metadata
+    assert metadata is not None
+    columns = all_columns(metadata.schema_string)
+    done(task(tmp_path, rows(0, range(70)), schema=columns))
+    table = pq.read_table(tmp_path / TARGET, partitioning=None)
+    assert [name.lower() for name in table.column_names].count("topic") == 1
+    assert table.select(["Topic"]).to_pylist() == [{"Topic": "orders"}] * 70
 
 
 def test_row_groups_are_those_of_the_schema(tmp_path: Path) -> None:

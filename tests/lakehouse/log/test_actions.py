@@ -59,6 +59,32 @@ def test_metadata_is_text_whatever_its_owner_wrote(wrong: dict[str, Any]) -> Non
     assert why_unreadable(Protocol(), metadata) is not None
 
 
+def test_statistics_and_partition_are_found_under_names_that_differ_in_case() -> None:
+    low, high = ({"OFFSET": n, "TimeStamp": f"1970-01-01T00:00:0{n}Z"} for n in (3, 7))
+    nulls = {"Offset": 0, "timestamp": 0}
+    said = {"numRecords": 5, "minValues": low, "maxValues": high, "nullCount": nulls}
+    file = data_file(add(said, None) | {"partitionValues": {"Partition": "2"}})
+    assert (file.partition, file.first_offset, file.last_offset) == (2, 3, 7)
+    assert (file.timestamp_min_ms, file.timestamp_max_ms) == (3000, 7000)
+    assert file.is_timed
+    unclear = data_file(add(said | {"minValues": low | {"Offset": 4}}, None))
+    assert not unclear.is_bounded
+
+
+def test_columns_have_no_case() -> None:
+    fields = [
+        {"name": name, "metadata": {PHYSICAL_NAME: name.upper()}} for name in COLUMNS
+    ]
+    body = {
+        "id": "x",
+        "schemaString": json.dumps({"fields": fields}),
+        "partitionColumns": ["PARTITION"],
+    }
+    mapped = body | {"configuration": {"delta.columnMapping.mode": "name"}}
+    assert why_unreadable(Protocol(), metadata_of(body)) is None
+    assert why_unreadable(Protocol(2, 5), metadata_of(mapped)) is None
+
+
 def test_features_that_are_no_names_are_told_as_such() -> None:
     features = [["a"], 5]
     body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}

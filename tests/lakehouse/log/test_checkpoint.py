@@ -13,6 +13,7 @@ from lakehouse.errors import LogDamaged
 from lakehouse.log import checkpoint
 from lakehouse.log.checkpoint import SIDECARS, complete_checkpoints, read_checkpoint
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from tests.support.spelling import overwrite
 from tests.support.tables import Writer
 from tests.support.v2_checkpoint import UUID, as_v2
 
@@ -93,8 +94,15 @@ def test_a_checkpoint_counts_when_all_its_parts_are_there() -> None:
     assert complete_checkpoints(parts[:1]) == []
 
 
-def test_statistics_that_an_owner_wants_as_columns_are_read(writer: Writer) -> None:
+@pytest.mark.parametrize("is_otherwise", [False, True])
+def test_statistics_that_an_owner_wants_as_columns_are_read(
+    writer: Writer, is_otherwise: bool
+) -> None:
     """Without them no file ever expires, and each read looks at every file."""
+    if is_otherwise:
+        wanted = {"delta.dataSkippingStatsColumns": "Offset,TIMESTAMP"}
+        deltalake.DeltaTable(writer.path).alter.set_table_properties(wanted)
+        overwrite(writer.path)
     owners = deltalake.DeltaTable(writer.path)
     owners.alter.set_table_properties(
         {

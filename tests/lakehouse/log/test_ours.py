@@ -247,6 +247,14 @@ def without(name: str) -> Callable[[list[Any]], object]:
     )
 
 
+def called(name: str, new: str) -> Callable[[list[Any]], object]:
+    def change(fields: list[Any]) -> None:
+        [found] = [one for one in fields if one["name"] == name]
+        found["name"] = new
+
+    return change
+
+
 def renamed(name: str, new: str) -> Callable[[list[Any]], object]:
     def change(fields: list[Any]) -> None:
         [found] = [one for one in fields if one["name"] == name]
@@ -279,6 +287,12 @@ def renamed(name: str, new: str) -> Callable[[list[Any]], object]:
         (with_type("headers", pairs(PAIR[:1])), "headers is array<struct<key:string>>"),
         (without("value"), "value is missing, and was binary"),
         (without("headers"), "headers is missing, and was array<struct<key:string,"),
+        (called("key", "KEY"), "key is called KEY: write it once more as it was, or"),
+        (called("partition", "Partition"), "partition is called Partition: write it"),
+        (
+            with_type("headers", pairs([column("string", name="Key"), PAIR[1]])),
+            "headers is array<struct<Key:string,value:binary>>, and was array<struct<",
+        ),
         (with_type("value", pairs(PAIR)["elementType"]), "value is struct<key:string,"),
         (with_type("partition", pairs(PAIR)), "partition is array<struct<key:string,"),
         (lambda fields: fields.clear(), "partition is missing, and was integer, and "),
@@ -309,6 +323,7 @@ def test_what_our_files_hold_otherwise_than_the_table_says_is_lost(
         with_type("headers", pairs([column("string", metadata=MAPPED)])),
         renamed("value", "payload"),
         without("topic"),
+        called("topic", "Topic"),
     ],
 )
 def test_columns_that_our_files_can_be_read_by_are_not_lost(

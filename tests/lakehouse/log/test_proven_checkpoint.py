@@ -200,6 +200,20 @@ def test_one_that_was_known_before_what_says_it_is_begun_went_stays(
     assert not begun(writer, 4).exists()
 
 
+def test_one_without_statistics_is_proven_below_entries_that_have_them(
+    writer: Writer,
+) -> None:
+    unsaid = {"delta.checkpoint.writeStatsAsJson": "false"}
+    deltalake.DeltaTable(writer.path).alter.set_table_properties(unsaid)
+    rows(writer, 0, 3)
+    followed = rows(writer, 3, 2)
+    make_checkpoint(followed, 4)
+    assert noted(str(place(writer, 4).parent)).keys() == {place(writer, 4).name}
+    after = load(writer.path)
+    assert after.files.keys() == followed.files.keys()
+    assert [file.is_bounded for file in after.files.values()].count(True) == 2
+
+
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when a checkpoint is to be completed."""
 
