@@ -1,16 +1,8 @@
-"""Records become JSON; --from becomes positions; what was written is committed."""
+"""Records become JSON; --from becomes positions."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from broker.cli.consume import (
-    OFFSET_MAX,
-    _commit,
-    _join,
-    as_json,
-    check_start,
-    millis,
-)
+from broker.cli.consume import OFFSET_MAX, as_json, check_start, millis
 from broker.cli.failures import BadUsage
 
 
@@ -101,56 +93,3 @@ def test_a_group_starts_where_it_is_and_not_at_an_offset(text):
     check_start("end", in_group=True)
     with pytest.raises(BadUsage, match="beginning or end with --group"):
         check_start(text, in_group=True)
-
-
-class Member:
-    """A consumer of which a group has two partitions left, as far as it is asked."""
-
-    def __init__(self, refuses=None):
-        self._refuses = refuses
-        self.committed = {}
-
-    def subscribe(self, topics, on_assign, on_revoke):
-        self.gets, self.loses = on_assign, on_revoke
-
-    def assignment(self):
-        return [TopicPartition("t", 0), TopicPartition("t", 2)]
-
-    def commit(self, offsets, asynchronous):
-        assert not asynchronous
-        if self._refuses is not None:
-            raise KafkaException(KafkaError(self._refuses))
-        self.committed = {part.partition: part.offset for part in offsets}
-
-
-def test_only_of_what_is_still_assigned_it_is_committed_what_was_written():
-    member = Member()
-    _commit(member, "t", {0: 5, 1: 7})
-    assert member.committed == {0: 5}
-
-
-def test_nothing_is_committed_where_nothing_was_written():
-    _commit(Member(refuses=KafkaError._NO_OFFSET), "t", {1: 7})
-
-
-@pytest.mark.parametrize("code", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"])
-def test_who_is_in_the_group_no_more_leaves_the_records_to_others(code):
-    member = Member(refuses=getattr(KafkaError, code))
-    _commit(member, "t", {0: 5})
-    assert member.committed == {}
-
-
-def test_another_refusal_of_a_commit_is_told():
-    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        _commit(Member(KafkaError.GROUP_AUTHORIZATION_FAILED), "t", {0: 5})
-
-
-def test_a_member_commits_what_it_loses_and_begins_anew_with_what_it_gets():
-    """Or what another one committed meanwhile would go back to where this one was."""
-    member, written, partitions = Member(), {0: 5}, {0, 1, 2}
-    _join(member, "t", partitions, written)
-    member.loses(member, member.assignment())
-    assert (member.committed, written) == ({0: 5}, {})
-    written[2] = 3
-    member.gets(member, [TopicPartition("t", 2)])
-    assert (written, partitions) == ({}, {2})
