@@ -90,6 +90,34 @@ def test_lines_go_in_and_come_out(ask, topic):
     assert ask("consume", topic, "--count", "2") == "one\ntwo\n"
 
 
+def test_a_line_that_is_too_large_ends_it_behind_what_was_read_before(
+    broker, ask, topic
+):
+    lines = b"line\n" * 5000 + b"x" * 1_500_000
+    done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
+    assert (done.code, done.output) == (1, "")
+    assert done.errors == (
+        "lakelog: line 5001: Broker: Message size too large; "
+        "the 5000 before it are stored\n"
+    )
+    assert ask("consume", topic, "--exit-at-end") == "line\n" * 5000
+
+
+def test_how_large_a_line_may_be_the_topic_says(ask, topic):
+    ask("topic", "create", topic, "-X", "max.message.bytes=5000000")
+    lines = b"x" * 1_500_000 + b"\nafter\n"
+    assert ask("produce", topic, stdin=lines) == "produced: 2\n"
+    assert ask("consume", topic, "--exit-at-end").encode() == lines
+
+
+def test_lines_that_a_topic_takes_each_it_takes_together(broker, ask, topic):
+    ask("topic", "create", topic, "-X", "max.message.bytes=2000")
+    lines = b"line\n" * 500 + b"x" * 5000
+    done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
+    assert done.errors.startswith("lakelog: line 501: Broker: Message size too large; ")
+    assert ask("consume", topic, "--exit-at-end") == "line\n" * 500
+
+
 def test_keys_headers_partitions_and_times_are_told_in_json(ask, topic):
     ask("topic", "create", topic, "--partitions", "2")
     before = time.time() * 1000
