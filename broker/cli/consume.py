@@ -18,12 +18,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from broker.cli import member
+from broker.cli import member, topic_look
 from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.interrupts import end_at_interrupt
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
+from broker.cli.topic_look import TopicLook
 
 BATCH = 1_000
 OFFSET_MAX = 2**63 - 1
@@ -59,13 +60,19 @@ def consume(
     With --group it goes on where the group is; --from, which is beginning or end then,
     says where a group starts that has committed nothing. What was printed is committed
     at the end, by ctrl-C too, and where the group gives partitions to others.
+
+    Partitions that are added to the topic are read too, from their beginning, and that
+    it was deleted is said; once a minute it is looked whether.
     """
     check_start(start, in_group=group is not None)
+    if group == "":
+        raise BadUsage("--group takes a name, and this one is empty")
     partitions = set(_partitions(bootstrap, topic))
     silence, written = Silence(bootstrap, topic), dict[int, int]()
     consumer = Consumer(
         connection(bootstrap)
         | member.CONFIG
+        | topic_look.CONFIG
         | CONFIG
         | {
             "stats_cb": silence.hear,
@@ -81,7 +88,8 @@ def consume(
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
         with suppress(KeyboardInterrupt), interrupts_kept():
-            found = _batches(consumer, partitions, exit_at_end, count, silence)
+            look = TopicLook(consumer, topic, partitions, in_group=group is not None)
+            found = _batches(consumer, partitions, exit_at_end, count, silence, look)
             _print(found, count, json, written)
         end_at_interrupt()  # the next one waits for no broker
         if group:
@@ -192,10 +200,12 @@ def _batches(
     exit_at_end: bool,
     count: int | None,
     silence: Silence,
+    look: TopicLook,
 ) -> Iterator[list[Any]]:
     """What has come, up to ``count`` records in all, until all partitions ended."""
     left = count
     while not exit_at_end or (open_partitions and not silence.is_long):
+        open_partitions |= look.added()
         wanted = BATCH if left is None else min(BATCH, left)
         # one is waited for, and what is there comes with it
         first = consumer.consume(1, timeout=1.0)

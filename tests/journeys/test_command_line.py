@@ -158,6 +158,7 @@ def test_reading_starts_where_it_is_asked_to(ask, topic):
 def test_a_place_that_is_none_is_bad_usage(refused, ask, topic):
     ask("topic", "create", topic)
     assert "--from takes" in refused("consume", topic, "--from", "soon", code=2)
+    assert "--group takes" in refused("consume", topic, "--group", "", code=2)
 
 
 def test_a_group_goes_on_where_it_was(ask, topic):
