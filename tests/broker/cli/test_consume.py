@@ -1,8 +1,11 @@
 """Records become JSON; --from becomes positions."""
 
-import pytest
+from types import SimpleNamespace
 
-from broker.cli.consume import OFFSET_MAX, as_json, check_start, millis
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from broker.cli.consume import OFFSET_MAX, _batches, as_json, check_start, millis
 from broker.cli.failures import BadUsage
 
 
@@ -93,3 +96,76 @@ def test_a_group_starts_where_it_is_and_not_at_an_offset(text):
     check_start("end", in_group=True)
     with pytest.raises(BadUsage, match="beginning or end with --group"):
         check_start(text, in_group=True)
+
+
+class Reader:
+    """A consumer with partitions 0 and 1 assigned, that hands out a message a time."""
+
+    def __init__(self, *messages):
+        self._left = list(messages)
+
+    def consume(self, count, timeout):
+        first = self._left.pop(0) if timeout else None
+        return [] if first is None else [first]
+
+    def assignment(self):
+        return [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+class Silence:
+    """Notes which partitions are looked at."""
+
+    is_long = False
+
+    def __init__(self):
+        self.looked = []
+
+    def end(self, partitions):
+        list(partitions)
+
+    def look(self, silent):
+        self.looked.append(set(silent))
+
+
+def message(partition, error=None):
+    code = None if error is None else KafkaError(error)
+    return SimpleNamespace(partition=lambda: partition, error=lambda: code)
+
+
+def batches(reader, silence, partitions):
+    look = SimpleNamespace(added=set)
+    found = _batches(reader, partitions, True, None, silence, look)
+    return [[one.partition() for one in messages] for messages in found]
+
+
+def ends(*partitions):
+    return [message(number, KafkaError._PARTITION_EOF) for number in partitions]
+
+
+def test_silent_is_what_is_assigned_and_not_at_its_end():
+    """Though something came, of another one: no more was there. What the group has not
+    given to this member it need not be asked for."""
+    silence = Silence()
+    reader = Reader(message(0), *ends(0), None, message(1), *ends(1, 2))
+    assert batches(reader, silence, {0, 1, 2}) == [[0], [1]]
+    assert silence.looked == [{0, 1}, {1}, {1}, {1}, set(), set()]
+
+
+def test_what_was_added_is_read_to_its_end_too():
+    added = iter([{2}, set(), set()])
+    look = SimpleNamespace(added=lambda: next(added))
+    reader = Reader(*ends(0), message(2), *ends(2))
+    found = _batches(reader, {0}, True, None, Silence(), look)
+    assert [[one.partition() for one in messages] for messages in found] == [[2]]
+
+
+def test_who_did_not_ask_for_records_for_long_goes_on():
+    late = message(-1, KafkaError._MAX_POLL_EXCEEDED)
+    reader = Reader(late, message(0), *ends(0))
+    assert batches(reader, Silence(), {0}) == [[0]]
+
+
+def test_another_error_of_the_client_ends_it():
+    reader = Reader(message(0, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        batches(reader, Silence(), {0})
