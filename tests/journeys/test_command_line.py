@@ -197,6 +197,18 @@ def test_a_broken_pipe_ends_quietly(broker, ask, topic):
     assert (done.stdout, done.stderr) == (b"x" * 1000 + b"\n", b"")
 
 
+def test_a_full_disk_below_what_is_read_is_a_sentence(broker, ask, topic):
+    ask("produce", topic, stdin=b"x" * 100_000)
+    words = [sys.executable, "-m", "broker.cli", "consume", topic]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*words, "--bootstrap", broker.bootstrap],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=STUCK_S,
+        )  # fmt: skip
+    sentence = "lakelog: standard output takes no more: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
 CALLED_BACK = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
