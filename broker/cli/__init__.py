@@ -8,9 +8,10 @@ from broker.cli.interrupts import end_at_interrupt, raise_at_interrupt
 def main() -> None:
     """The console script; a mistake of the user ends in one sentence."""
     end_at_interrupt()
-    from broker.cli.streams import open_closed
+    from broker.cli.streams import name_failed_writes, open_closed
 
     open_closed()
+    name_failed_writes()
     from broker.cli.app import app
     from broker.cli.failures import check_directory, reported
 

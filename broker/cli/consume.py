@@ -3,7 +3,7 @@
 import base64
 import json as jsonlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -18,20 +18,15 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from broker.cli import member, topic_look
 from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
 from broker.cli.failures import BadUsage, UserError
+from broker.cli.interrupts import end_at_interrupt
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
+from broker.cli.topic_look import TopicLook
 
 BATCH = 1_000
-NOT_A_MEMBER = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.UNKNOWN_MEMBER_ID,
-    }
-)
-"""What a group says to who would commit for partitions that it gives to others."""
 OFFSET_MAX = 2**63 - 1
 NAMED = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
 
@@ -63,40 +58,44 @@ def consume(
     """Print records as they come: values, or with --json all of each record.
 
     With --group it goes on where the group is; --from, which is beginning or end then,
-    says where a group starts that has committed nothing.
+    says where a group starts that has committed nothing. What was printed is committed
+    at the end, by ctrl-C too, and where the group gives partitions to others.
+
+    Partitions that are added to the topic are read too, from their beginning, and that
+    it was deleted is said; once a minute it is looked whether.
     """
     check_start(start, in_group=group is not None)
+    if group == "":
+        raise BadUsage("--group takes a name, and this one is empty")
     partitions = set(_partitions(bootstrap, topic))
     silence, written = Silence(bootstrap, topic), dict[int, int]()
     consumer = Consumer(
         connection(bootstrap)
+        | member.CONFIG
+        | topic_look.CONFIG
         | CONFIG
         | {
             "stats_cb": silence.hear,
             "group.id": group or "lakelog-consume",
-            "enable.auto.commit": False,
             "auto.offset.reset": "latest" if start == "end" else "earliest",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 100,
         }
     )
-    try:
+    with member.closed_after(consumer, written):
         if group:
-            _join(consumer, topic, partitions, written)
+            member.join(consumer, topic, partitions, written)
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
         with suppress(KeyboardInterrupt), interrupts_kept():
-            found = _batches(consumer, partitions, exit_at_end, count, silence)
+            look = TopicLook(consumer, topic, partitions, in_group=group is not None)
+            found = _batches(consumer, partitions, exit_at_end, count, silence, look)
             _print(found, count, json, written)
+        end_at_interrupt()  # the next one waits for no broker
         if group:
-            _commit(consumer, topic, written)
+            member.commit(consumer, topic, written)
         if exit_at_end:
             silence.check()
-    except BaseException:
-        written.clear()  # who wanted them may not have them: nothing is committed
-        raise
-    finally:
-        consumer.close()
 
 
 def as_json(message: Any) -> dict[str, Any]:
@@ -128,24 +127,6 @@ def _partitions(bootstrap: str, topic: str) -> list[int]:
     if found is None:
         raise UserError(f"there is no topic {topic!r}")
     return sorted(found.partitions)
-
-
-def _join(
-    consumer: Consumer, topic: str, partitions: set[int], written: dict[int, int]
-) -> None:
-    """Subscribe; the end is then the end of what this member was assigned, and it goes
-    on where the group is: behind what was written by whoever had it before."""
-
-    def assigned(_consumer: Consumer, found: list[TopicPartition]) -> None:
-        written.clear()
-        partitions.clear()
-        partitions.update(part.partition for part in found)
-
-    def revoked(_consumer: Consumer, _found: list[TopicPartition]) -> None:
-        _commit(consumer, topic, written)
-        written.clear()
-
-    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
 
 
 def _positions(
@@ -192,23 +173,6 @@ def millis(text: str) -> int:
         ) from None
 
 
-def _commit(consumer: Consumer, topic: str, written: Mapping[int, int]) -> None:
-    """Of what this member is still assigned; librdkafka's own positions are behind all
-    that it handed out, written or not."""
-    assigned = {part.partition for part in consumer.assignment()}
-    offsets = [
-        TopicPartition(topic, number, offset)
-        for number, offset in written.items()
-        if number in assigned
-    ]
-    try:
-        if offsets:
-            consumer.commit(offsets=offsets, asynchronous=False)
-    except KafkaException as error:
-        if error.args[0].code() not in NOT_A_MEMBER:
-            raise
-
-
 def _print(
     found: Iterable[list[Any]], count: int | None, json: bool, written: dict[int, int]
 ) -> None:
@@ -236,10 +200,12 @@ def _batches(
     exit_at_end: bool,
     count: int | None,
     silence: Silence,
+    look: TopicLook,
 ) -> Iterator[list[Any]]:
     """What has come, up to ``count`` records in all, until all partitions ended."""
     left = count
     while not exit_at_end or (open_partitions and not silence.is_long):
+        open_partitions |= look.added()
         wanted = BATCH if left is None else min(BATCH, left)
         # one is waited for, and what is there comes with it
         first = consumer.consume(1, timeout=1.0)
@@ -261,7 +227,8 @@ def _is_record(message: Any, open_partitions: set[int]) -> bool:
     if error is None:
         open_partitions.add(message.partition())
         return True
-    if error.code() != KafkaError._PARTITION_EOF:
+    if error.code() == KafkaError._PARTITION_EOF:
+        open_partitions.discard(message.partition())
+    elif error.code() != KafkaError._MAX_POLL_EXCEEDED:  # it joins its group again
         raise KafkaException(error)
-    open_partitions.discard(message.partition())
     return False

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from broker.cli.streams import OutputError, write_nowhere
+
 
 class UserError(Exception):
     """Something that the person at the keyboard can mend; the text says how."""
@@ -49,6 +51,9 @@ def reported() -> Iterator[None]:
         _leave(str(error), 1)
     except TimeoutError:
         _leave("the broker did not answer in time", 1)
+    except OutputError as error:
+        write_nowhere()
+        _leave(f"standard output takes no more: {error.strerror}", 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -1,29 +1,49 @@
 """``lakelog produce``: one record a line, from standard input."""
 
 import sys
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Final
 
 import typer
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.cli import output
-from broker.cli.client import admin, connection, interrupts_kept
+from broker.cli.client import admin, await_all, connection, interrupts_kept
 from broker.cli.failures import UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
+BATCH_BYTES_MAX: Final = 1_000_000
+"""As librdkafka has it."""
+CONFIG: Final = {
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "message.max.bytes": 1_000_000_000,  # librdkafka's most: the topic has its own
+}
+
 
 class Deliveries:
-    """Counts what was acknowledged and remembers the first refusal."""
+    """Counts the lines that were acknowledged, and remembers the first refused one."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
-        self.first_error: str | None = None
+        self.refused: tuple[int, str] | None = None
 
-    def __call__(self, error: Any, _message: Any) -> None:
+    def __call__(self, line: int, error: Any, _message: Any) -> None:
         if error is None:
             self.acknowledged += 1
-        elif self.first_error is None:
-            self.first_error = error.str()
+        elif self.refused is None or line < self.refused[0]:
+            self.refused = line, error.str()
+
+    def check(self) -> None:
+        """Raises UserError if one was refused; of all that were queued it is known."""
+        if self.refused is None:
+            return
+        line, why = self.refused
+        before, after = line - 1, self.acknowledged - line + 1
+        said = f"; the {before} before it are stored" if before else ""
+        said += f"; {after} after it are stored" if after else ""
+        raise UserError(f"line {line}: {why}{said}")
 
 
 def split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
@@ -48,40 +68,52 @@ def produce(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:
-    """Produce each line of standard input as one record; wait for all of them."""
-    admin(bootstrap)
+    """Produce each line of standard input as one record; wait for all of them.
+
+    At a line that is refused it ends, and says how many are stored.
+    """
+    limit = _batch_bytes_max(admin(bootstrap), topic)
     headers = [(key, value.encode()) for key, value in pairs(header, "--header")]
-    producer = Producer(
-        connection(bootstrap) | {"enable.idempotence": True, "linger.ms": 5}
-    )
     deliveries = Deliveries()
+    producer = Producer(connection(bootstrap) | CONFIG | {"batch.size": limit})
     separator = key_separator.encode() if key_separator else None
     with interrupts_kept():
-        for line in sys.stdin.buffer:
+        for number, line in enumerate(sys.stdin.buffer, 1):
             key, value = split(line.rstrip(b"\r\n"), separator)
-            _queue(producer, topic, value, key, headers, partition, deliveries)
+            record = {"value": value, "key": key, "partition": partition}
+            _queue(producer, topic, record | {"headers": headers}, number, deliveries)
+            if deliveries.refused:
+                break
         producer.flush()
-    if deliveries.first_error:
-        raise UserError(deliveries.first_error)
+    deliveries.check()
     output.one({"produced": deliveries.acknowledged}, json)
+
+
+def _batch_bytes_max(client: AdminClient, topic: str) -> int:
+    """Lines that the topic takes each for itself it shall not refuse together."""
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        [found] = await_all(client.describe_configs([asked]))
+    except KafkaException:  # not there yet, or not to be asked
+        return BATCH_BYTES_MAX
+    return min(BATCH_BYTES_MAX, int(found["max.message.bytes"].value) or 1)
 
 
 def _queue(
     producer: Producer,
     topic: str,
-    value: bytes,
-    key: bytes | None,
-    headers: list[tuple[str, bytes]],
-    partition: int,
+    record: dict[str, Any],
+    line: int,
     deliveries: Deliveries,
 ) -> None:
+    delivered = partial(deliveries, line)
     while True:
         try:
-            producer.produce(
-                topic, value, key, partition, on_delivery=deliveries, headers=headers
-            )
+            producer.produce(topic, **record, on_delivery=delivered)
         except BufferError:
             producer.poll(0.1)
+        except KafkaException as error:  # what is queued already goes
+            return delivered(error.args[0], None)
         else:
             producer.poll(0)
-            return
+            return None

@@ -86,15 +86,17 @@ class Silence:
         reasons = self._reasons({n: at for n, at in offsets.items() if at >= 0})
         for number, at in offsets.items():
             where = f" from offset {at} on" if at >= 0 else ""
-            why = f": {reasons[number]}" if number in reasons else ""
+            why = reasons.get(number, f"; {self._advice()}")
             typer.echo(
-                f"lakelog: partition {number} gives nothing{where}{why}; beside the "
-                f"broker `lakelog table {self._topic}` tells how its table is",
-                err=True,
+                f"lakelog: partition {number} gives nothing{where}{why}", err=True
             )
 
+    def _advice(self) -> str:
+        return f"beside the broker `lakelog table {self._topic}` tells how its table is"
+
     def _reasons(self, offsets: Mapping[int, int]) -> dict[int, str]:
-        """Partition -> why, of those of which somebody says it."""
+        """Partition -> why, of those of which somebody says it; and what to do, where
+        a broker answers."""
         try:
             known = admin(self._bootstrap).list_topics(timeout=TIMEOUT_S)
             parts = known.topics[self._topic].partitions if offsets else {}
@@ -105,10 +107,10 @@ class Silence:
             for leader, asked in by_leader.items():
                 found |= self._refused(known.brokers[leader], asked)
         except KeyError:  # deleted, or without a leader for the moment
-            return dict.fromkeys(offsets, "no broker leads it")
+            return dict.fromkeys(offsets, ": no broker leads it")
         except (UserError, KafkaException, OSError) as error:
-            return dict.fromkeys(offsets, str(error))
-        return found
+            return dict.fromkeys(offsets, f": {error}")
+        return {n: f": {name}; {self._advice()}" for n, name in found.items()}
 
     def _refused(self, leader: Any, offsets: Mapping[int, int]) -> dict[int, str]:
         """Partition -> the error by which its leader refuses a Fetch."""

@@ -90,6 +90,34 @@ def test_lines_go_in_and_come_out(ask, topic):
     assert ask("consume", topic, "--count", "2") == "one\ntwo\n"
 
 
+def test_a_line_that_is_too_large_ends_it_behind_what_was_read_before(
+    broker, ask, topic
+):
+    lines = b"line\n" * 5000 + b"x" * 1_500_000
+    done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
+    assert (done.code, done.output) == (1, "")
+    assert done.errors == (
+        "lakelog: line 5001: Broker: Message size too large; "
+        "the 5000 before it are stored\n"
+    )
+    assert ask("consume", topic, "--exit-at-end") == "line\n" * 5000
+
+
+def test_how_large_a_line_may_be_the_topic_says(ask, topic):
+    ask("topic", "create", topic, "-X", "max.message.bytes=5000000")
+    lines = b"x" * 1_500_000 + b"\nafter\n"
+    assert ask("produce", topic, stdin=lines) == "produced: 2\n"
+    assert ask("consume", topic, "--exit-at-end").encode() == lines
+
+
+def test_lines_that_a_topic_takes_each_it_takes_together(broker, ask, topic):
+    ask("topic", "create", topic, "-X", "max.message.bytes=2000")
+    lines = b"line\n" * 500 + b"x" * 5000
+    done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
+    assert done.errors.startswith("lakelog: line 501: Broker: Message size too large; ")
+    assert ask("consume", topic, "--exit-at-end") == "line\n" * 500
+
+
 def test_keys_headers_partitions_and_times_are_told_in_json(ask, topic):
     ask("topic", "create", topic, "--partitions", "2")
     before = time.time() * 1000
@@ -130,6 +158,7 @@ def test_reading_starts_where_it_is_asked_to(ask, topic):
 def test_a_place_that_is_none_is_bad_usage(refused, ask, topic):
     ask("topic", "create", topic)
     assert "--from takes" in refused("consume", topic, "--from", "soon", code=2)
+    assert "--group takes" in refused("consume", topic, "--group", "", code=2)
 
 
 def test_a_group_goes_on_where_it_was(ask, topic):
@@ -166,6 +195,18 @@ def test_a_broken_pipe_ends_quietly(broker, ask, topic):
         shell=True, capture_output=True, timeout=STUCK_S,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (b"x" * 1000 + b"\n", b"")
+
+
+def test_a_full_disk_below_what_is_read_is_a_sentence(broker, ask, topic):
+    ask("produce", topic, stdin=b"x" * 100_000)
+    words = [sys.executable, "-m", "broker.cli", "consume", topic]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*words, "--bootstrap", broker.bootstrap],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=STUCK_S,
+        )  # fmt: skip
+    sentence = "lakelog: standard output takes no more: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
 
 
 CALLED_BACK = """

@@ -1,4 +1,5 @@
-"""What `lakelog consume --group` commits when it is ended amid a backlog."""
+"""What `lakelog consume --group` commits: ended amid a backlog, by a reader that goes,
+and when the broker is away."""
 
 import fcntl
 import json
@@ -8,7 +9,11 @@ import subprocess
 import sys
 import termios
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any
+
+import pytest
 
 from broker.cli.consume import BATCH
 from tests.support.patience import IDLE_S, wait_until
@@ -18,9 +23,45 @@ EACH = 4 * BATCH
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us
+{before}
 from broker.cli import main
 main()
 """
+LOST_SOON = "from broker.cli import member; member.CONFIG['session.timeout.ms'] = 6000"
+AGAIN = " (partitions 0) is not committed, and comes to the group again\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[BrokerPart]:
+    """A broker that may be killed, with a topic "t" of three lines."""
+    part = BrokerPart(tmp_path / "data", "groups.initial_rebalance_delay_ms=100")
+    part.start()
+    lakelog("produce", "t", "--bootstrap", part.bootstrap, stdin=b"1\n2\n3\n")
+    yield part
+    part.end()
+
+
+def started(*words: str, before: str = "") -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(before=before), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+    )  # fmt: skip
+
+
+def lines(pipe: IO[bytes] | None, count: int) -> list[bytes]:
+    """So many of what comes out of it."""
+    assert pipe is not None
+    return [pipe.readline() for _ in range(count)]
+
+
+def committed(group: str, broker: BrokerPart) -> dict[int, int]:
+    """Partition -> what is committed of it."""
+    told = lakelog(
+        "group", "describe", group, "--json", "--bootstrap", broker.bootstrap
+    )
+    return {
+        row["partition"]: row["committed"] or 0 for row in json.loads(told)["offsets"]
+    }
 
 
 def unread(pipe: IO[bytes]) -> int:
@@ -31,10 +72,7 @@ def unread(pipe: IO[bytes]) -> int:
 
 def interrupted_at_a_full_pipe(*words: str) -> list[dict[str, Any]]:
     """What a command prints that gets ctrl-C when its reader is slow."""
-    reader = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-    )  # fmt: skip
+    reader = started(*words)
     pipe = reader.stdout
     assert pipe is not None
     full = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) * 9 // 10
@@ -62,14 +100,98 @@ def test_what_was_not_printed_comes_to_the_group_again(
     reads = ["consume", topic, "--group", f"g-{topic}", "--json", *at]
 
     printed = interrupted_at_a_full_pipe(*reads)
-    told = json.loads(lakelog("group", "describe", f"g-{topic}", "--json", *at))
-    committed = {row["partition"]: row["committed"] or 0 for row in told["offsets"]}
+    ends = committed(f"g-{topic}", broker)
     counted = Counter(one["partition"] for one in printed)
     rest = [json.loads(line) for line in lakelog(*reads, "--exit-at-end").splitlines()]
 
     assert 0 < len(printed) < 2 * EACH
-    assert all(end <= counted[number] for number, end in committed.items())
-    assert len(printed) - sum(committed.values()) < BATCH
+    assert all(end <= counted[number] for number, end in ends.items())
+    assert len(printed) - sum(ends.values()) < BATCH
     places = {(one["partition"], one["offset"]) for one in (*printed, *rest)}
     assert places == {(number, offset) for number in (0, 1) for offset in range(EACH)}
-    assert len(rest) == 2 * EACH - sum(committed.values())
+    assert len(rest) == 2 * EACH - sum(ends.values())
+
+
+def test_a_reader_that_goes_leaves_all_to_the_group(
+    broker: BrokerPart, topic: str
+) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"%09d\n" % 7 * 20_000)
+    member = started("consume", topic, "--group", f"g-{topic}", *at)
+    try:
+        assert len(lines(member.stdout, 2)) == 2
+        assert member.stdout is not None
+        wait_until(lambda: unread(member.stdout) >= 2 * BATCH * 10)  # some batches
+        member.stdout.close()
+        assert member.wait(IDLE_S) == 1
+        assert member.stderr is not None
+        assert member.stderr.read() == b""
+    finally:
+        member.kill()
+    assert not any(committed(f"g-{topic}", broker).values())
+
+
+def test_a_member_commits_what_it_gives_to_another_one(
+    broker: BrokerPart, topic: str
+) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("topic", "create", topic, "--partitions", "2", *at)
+    for number in ("0", "1"):
+        lakelog("produce", topic, "--partition", number, *at, stdin=b"a\nb\n")
+    words = ["consume", topic, "--group", f"g-{topic}", *at]
+    first, second = started(*words), None
+    try:
+        assert len(lines(first.stdout, 4)) == 4
+        second = started(*words, "--count", "1")
+        wait_until(lambda: committed(f"g-{topic}", broker) == {0: 2, 1: 2})
+        first.send_signal(signal.SIGINT)
+        assert first.communicate(timeout=IDLE_S) == (b"", b"")
+    finally:
+        for one in filter(None, (first, second)):
+            one.kill()
+
+
+def test_a_member_outlives_a_broker_that_is_away_and_gets_again_what_it_lost(
+    own: BrokerPart,
+) -> None:
+    at = ["--bootstrap", own.bootstrap]
+    words = ["consume", "t", "--group", "g", "--count", "7", *at]
+    member = started(*words, before=LOST_SOON)
+    try:
+        assert lines(member.stdout, 3) == [b"1\n", b"2\n", b"3\n"]
+        own.kill()
+        assert member.stderr is not None
+        assert any(line.decode().endswith(AGAIN) for line in member.stderr)
+        own.start()
+        lakelog("produce", "t", *at, stdin=b"4\n")
+        assert lines(member.stdout, 4) == [b"1\n", b"2\n", b"3\n", b"4\n"]
+        assert member.wait(IDLE_S) == 0
+    finally:
+        member.kill()
+    assert committed("g", own) == {0: 4}
+
+
+def test_ctrl_c_while_the_broker_is_away_says_what_is_not_committed(
+    own: BrokerPart,
+) -> None:
+    member = started("consume", "t", "--group", "g", "--bootstrap", own.bootstrap)
+    try:
+        assert len(lines(member.stdout, 3)) == 3
+        own.kill()
+        member.send_signal(signal.SIGINT)
+        _, errors = member.communicate(timeout=IDLE_S)
+    finally:
+        member.kill()
+    why = "lakelog: no broker takes the group's commit: what was written of t"
+    assert (member.returncode, errors.decode()) == (1, why + AGAIN)
+
+
+def test_a_second_ctrl_c_ends_a_member_at_once(own: BrokerPart) -> None:
+    member = started("consume", "t", "--group", "g", "--bootstrap", own.bootstrap)
+    try:
+        assert len(lines(member.stdout, 3)) == 3
+        own.kill()
+        wait_until(lambda: [member.send_signal(signal.SIGINT), member.poll()][1], 60, 1)
+    finally:
+        member.kill()
+    assert member.returncode == -signal.SIGINT

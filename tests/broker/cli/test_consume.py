@@ -1,16 +1,11 @@
-"""Records become JSON; --from becomes positions; what was written is committed."""
+"""Records become JSON; --from becomes positions."""
+
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from broker.cli.consume import (
-    OFFSET_MAX,
-    _commit,
-    _join,
-    as_json,
-    check_start,
-    millis,
-)
+from broker.cli.consume import OFFSET_MAX, _batches, as_json, check_start, millis
 from broker.cli.failures import BadUsage
 
 
@@ -103,54 +98,74 @@ def test_a_group_starts_where_it_is_and_not_at_an_offset(text):
         check_start(text, in_group=True)
 
 
-class Member:
-    """A consumer of which a group has two partitions left, as far as it is asked."""
+class Reader:
+    """A consumer with partitions 0 and 1 assigned, that hands out a message a time."""
 
-    def __init__(self, refuses=None):
-        self._refuses = refuses
-        self.committed = {}
+    def __init__(self, *messages):
+        self._left = list(messages)
 
-    def subscribe(self, topics, on_assign, on_revoke):
-        self.gets, self.loses = on_assign, on_revoke
+    def consume(self, count, timeout):
+        first = self._left.pop(0) if timeout else None
+        return [] if first is None else [first]
 
     def assignment(self):
-        return [TopicPartition("t", 0), TopicPartition("t", 2)]
-
-    def commit(self, offsets, asynchronous):
-        assert not asynchronous
-        if self._refuses is not None:
-            raise KafkaException(KafkaError(self._refuses))
-        self.committed = {part.partition: part.offset for part in offsets}
+        return [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
-def test_only_of_what_is_still_assigned_it_is_committed_what_was_written():
-    member = Member()
-    _commit(member, "t", {0: 5, 1: 7})
-    assert member.committed == {0: 5}
+class Silence:
+    """Notes which partitions are looked at."""
+
+    is_long = False
+
+    def __init__(self):
+        self.looked = []
+
+    def end(self, partitions):
+        list(partitions)
+
+    def look(self, silent):
+        self.looked.append(set(silent))
 
 
-def test_nothing_is_committed_where_nothing_was_written():
-    _commit(Member(refuses=KafkaError._NO_OFFSET), "t", {1: 7})
+def message(partition, error=None):
+    code = None if error is None else KafkaError(error)
+    return SimpleNamespace(partition=lambda: partition, error=lambda: code)
 
 
-@pytest.mark.parametrize("code", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"])
-def test_who_is_in_the_group_no_more_leaves_the_records_to_others(code):
-    member = Member(refuses=getattr(KafkaError, code))
-    _commit(member, "t", {0: 5})
-    assert member.committed == {}
+def batches(reader, silence, partitions):
+    look = SimpleNamespace(added=set)
+    found = _batches(reader, partitions, True, None, silence, look)
+    return [[one.partition() for one in messages] for messages in found]
 
 
-def test_another_refusal_of_a_commit_is_told():
-    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        _commit(Member(KafkaError.GROUP_AUTHORIZATION_FAILED), "t", {0: 5})
+def ends(*partitions):
+    return [message(number, KafkaError._PARTITION_EOF) for number in partitions]
 
 
-def test_a_member_commits_what_it_loses_and_begins_anew_with_what_it_gets():
-    """Or what another one committed meanwhile would go back to where this one was."""
-    member, written, partitions = Member(), {0: 5}, {0, 1, 2}
-    _join(member, "t", partitions, written)
-    member.loses(member, member.assignment())
-    assert (member.committed, written) == ({0: 5}, {})
-    written[2] = 3
-    member.gets(member, [TopicPartition("t", 2)])
-    assert (written, partitions) == ({}, {2})
+def test_silent_is_what_is_assigned_and_not_at_its_end():
+    """Though something came, of another one: no more was there. What the group has not
+    given to this member it need not be asked for."""
+    silence = Silence()
+    reader = Reader(message(0), *ends(0), None, message(1), *ends(1, 2))
+    assert batches(reader, silence, {0, 1, 2}) == [[0], [1]]
+    assert silence.looked == [{0, 1}, {1}, {1}, {1}, set(), set()]
+
+
+def test_what_was_added_is_read_to_its_end_too():
+    added = iter([{2}, set(), set()])
+    look = SimpleNamespace(added=lambda: next(added))
+    reader = Reader(*ends(0), message(2), *ends(2))
+    found = _batches(reader, {0}, True, None, Silence(), look)
+    assert [[one.partition() for one in messages] for messages in found] == [[2]]
+
+
+def test_who_did_not_ask_for_records_for_long_goes_on():
+    late = message(-1, KafkaError._MAX_POLL_EXCEEDED)
+    reader = Reader(late, message(0), *ends(0))
+    assert batches(reader, Silence(), {0}) == [[0]]
+
+
+def test_another_error_of_the_client_ends_it():
+    reader = Reader(message(0, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        batches(reader, Silence(), {0})

@@ -57,3 +57,19 @@ def test_a_working_directory_that_was_removed_is_named(tmp_path):
     assert done.stderr == (
         "lakelog: the working directory is gone; go to another one\n"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["config", "schema"], ["config", "show", "--json"], ["--help"]],
+)
+def test_a_full_disk_below_standard_output_is_a_sentence(words):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "broker.cli", *words],
+            stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "lakelog: standard output takes no more: No space left on device\n"
+    )

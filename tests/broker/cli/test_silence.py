@@ -2,11 +2,20 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from broker.cli.failures import UserError
 from broker.cli.silence import LONG_MS, SAID_AFTER_MS, Silence
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from tests.support.clock import ManualClock
 from tests.support.ports import nobody
 
@@ -42,9 +51,9 @@ def test_each_partition_is_told_once_until_something_comes_of_it(
     silence.look({0, 1})
     said = capsys.readouterr().err
     assert said.startswith(
-        "lakelog: partition 0 gives nothing from offset 7 on: no broker"
+        "lakelog: partition 0 gives nothing from offset 7 on: no broker answers at "
     )
-    assert "`lakelog table t`" in said
+    assert "`lakelog table t`" not in said  # nothing is wrong with that
     clock.advance(SAID_AFTER_MS)
     silence.look({0, 1})
     assert capsys.readouterr().err.startswith("lakelog: partition 1 gives nothing; ")
@@ -83,3 +92,41 @@ def test_it_is_long_when_nothing_came_of_all_that_are_not_at_their_ends(
         silence.check()
     silence.look(set())
     silence.check()
+
+
+def test_what_comes_ends_a_long_silence(silence: Silence, clock: ManualClock) -> None:
+    silence.look({0})
+    clock.advance(LONG_MS)
+    silence.look({0})
+    silence.end([0])
+    assert not silence.is_long
+    silence.check()
+
+
+class Asked:
+    """A connection to a leader that refuses what it is asked for, and keeps it."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[FetchRequest, int]] = []
+
+    def open(self, _address: str) -> AbstractContextManager["Asked"]:
+        return nullcontext(self)
+
+    def ask(self, request: FetchRequest, at_most: int) -> FetchResponse:
+        self.requests.append((request, at_most))
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+        parts = [PartitionData(7, error_code=code), PartitionData(8)]
+        return FetchResponse(responses=[FetchableTopicResponse("t", partitions=parts)])
+
+
+def test_a_leader_is_asked_by_the_topics_name_for_what_consumers_are_shown(
+    silence: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is not committed or was aborted nothing comes either; that it would be
+    readable is no answer."""
+    wire = Asked()
+    monkeypatch.setattr("broker.cli.silence.Wire", wire)
+    leader = SimpleNamespace(host="h", port=1)
+    assert silence._refused(leader, {7: 3, 8: 0}) == {7: "KAFKA_STORAGE_ERROR"}
+    [(request, at_most)] = wire.requests
+    assert (request.isolation_level, at_most) == (1, 12)

@@ -69,6 +69,12 @@ def test_a_request_goes_out_in_the_highest_version_that_both_know():
             assert wire.ask(ListTransactionsRequest()).error_code == 7
 
 
+def test_or_in_one_that_the_request_can_be_written_in():
+    said = versions((LISTS, 0, 2)), listed(1, 7)
+    with answering(*said) as address, Wire.open(address) as wire:
+        assert wire.ask(ListTransactionsRequest(), at_most=1).error_code == 7
+
+
 @pytest.mark.parametrize("served", [(), ((LISTS, 3, 9),), ((18, 0, 4),)])
 def test_what_a_broker_does_not_serve_is_not_asked(served):
     unserved = pytest.raises(UserError, match="does not serve LIST_TRANSACTIONS")

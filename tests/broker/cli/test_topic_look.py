@@ -1,0 +1,95 @@
+"""A topic is looked at once a minute: what was added is taken, what is gone is said."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+
+from broker.cli.topic_look import EVERY_MS, TopicLook
+from tests.support.clock import ManualClock
+
+
+class Reader:
+    """A consumer, as far as it is asked for the topic's partitions."""
+
+    def __init__(self):
+        self.partitions, self.error, self.asked, self.taken = {0, 1}, None, 0, []
+
+    def list_topics(self, topic, timeout):
+        assert timeout <= 1
+        self.asked += 1
+        if self.error == KafkaError._TRANSPORT:
+            raise KafkaException(KafkaError(self.error))
+        error = None if self.error is None else KafkaError(self.error)
+        parts = dict.fromkeys(self.partitions) if error is None else {}
+        return SimpleNamespace(
+            topics={topic: SimpleNamespace(partitions=parts, error=error)}
+        )
+
+    def incremental_assign(self, parts):
+        self.taken += [(part.topic, part.partition, part.offset) for part in parts]
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def reader():
+    return Reader()
+
+
+@pytest.fixture
+def look(reader, clock):
+    return TopicLook(reader, "t", {0, 1}, in_group=False, clock=clock)
+
+
+def test_what_was_added_is_read_from_its_beginning(look, reader, clock):
+    reader.partitions = {0, 1, 2, 3}
+    clock.advance(EVERY_MS)
+    assert look.added() == {2, 3}
+    assert reader.taken == [("t", n, OFFSET_BEGINNING) for n in (2, 3)]
+    clock.advance(EVERY_MS)
+    assert look.added() == set()
+    assert len(reader.taken) == 2
+
+
+def test_it_is_asked_once_a_minute(look, reader, clock):
+    clock.advance(EVERY_MS - 1)
+    look.added()
+    assert reader.asked == 0
+    clock.advance(1)
+    look.added()
+    look.added()
+    assert reader.asked == 1
+
+
+def test_a_member_gets_what_was_added_from_its_group(reader, clock):
+    look = TopicLook(reader, "t", {0, 1}, in_group=True, clock=clock)
+    reader.partitions = {0, 1, 2}
+    clock.advance(EVERY_MS)
+    assert (look.added(), reader.taken) == (set(), [])
+
+
+def test_a_topic_that_is_gone_is_said_once_until_it_is_there(
+    look, reader, clock, capsys
+):
+    said = []
+    for error in [KafkaError.UNKNOWN_TOPIC_OR_PART, None] * 2:
+        reader.error = error
+        for _ in range(2):
+            clock.advance(EVERY_MS)
+            assert look.added() == set()
+            said.append(capsys.readouterr().err)
+    assert said[0] == said[4]
+    assert said[0].startswith("lakelog: there is no topic 't' any more; ")
+    assert not any(said[1:4] + said[5:])
+
+
+@pytest.mark.parametrize("error", ["_TRANSPORT", "LEADER_NOT_AVAILABLE"])
+def test_where_no_broker_says_it_nothing_is_said(look, reader, clock, capsys, error):
+    reader.error = getattr(KafkaError, error)
+    clock.advance(EVERY_MS)
+    assert look.added() == set()
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,70 @@
+"""`lakelog consume` follows a topic that is extended, deleted and made again."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.process import BrokerPart, lakelog
+
+PROGRAM = """
+from broker.cli import main, topic_look
+topic_look.EVERY_MS = 300
+main()
+"""
+Follow = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def follow(broker: BrokerPart) -> Iterator[Follow]:
+    """Starts a command that goes on until the test ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def follow(*words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", PROGRAM, "consume", *words]
+        started.append(
+            subprocess.Popen(
+                [*command, "--bootstrap", broker.bootstrap],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield follow
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def test_partitions_that_are_added_are_read(
+    broker: BrokerPart, topic: str, follow: Follow
+) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"old\n")
+    reader = follow(topic, "--count", "3")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "old\n"
+    lakelog("topic", "alter", topic, "--partitions", "3", *at)
+    for number in ("1", "2"):
+        lakelog("produce", topic, "--partition", number, *at, stdin=b"new\n")
+    output, errors = reader.communicate()
+    assert (reader.returncode, output, errors) == (0, "new\nnew\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["--group", "g"]])
+def test_a_topic_that_is_deleted_is_said_and_one_made_again_is_read(
+    broker: BrokerPart, topic: str, follow: Follow, words: list[str]
+) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"old\n")
+    reader = follow(topic, "--count", "2", *words)
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    assert reader.stdout.readline() == "old\n"
+    lakelog("topic", "delete", topic, *at)
+    said = reader.stderr.readline()
+    assert said.startswith(f"lakelog: there is no topic {topic!r} any more; ")
+    lakelog("produce", topic, *at, stdin=b"new\n")
+    output, errors = reader.communicate()
+    assert (reader.returncode, output, errors) == (0, "new\n", "")
