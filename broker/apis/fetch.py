@@ -63,7 +63,7 @@ class _Asked(NamedTuple):
     place: int
 
 
-@serves(ApiKey.FETCH, versions=(0, 18))
+@serves(ApiKey.FETCH, versions=(0, 18), is_bulky=True)
 def fetch(
     request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:

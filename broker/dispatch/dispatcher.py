@@ -146,6 +146,7 @@ class Dispatcher:
         self.listener = listener
         self.listed = registry.listed()
         self.pipelined, self.urgent = registry.pipelined, registry.urgent
+        self.brief = registry.brief
         self._routes: dict[tuple[int, int], Route] = {}
 
     def session(self, peer_host: str) -> "Session":

@@ -80,6 +80,9 @@ class Served:
     ``in_turns``: the handler of large requests, if one of many elements takes longer to
     take effect than the loop may be held.
 
+    ``is_bulky``: an answer may be so large that it takes milliseconds to make it and to
+    hand it over; so where others have used up a turn of the loop, it waits.
+
     ``switch``: what has to be on for it to be served and listed; nothing, mostly.
     """
 
@@ -94,6 +97,7 @@ class Served:
     pipelined_since: int = 0
     in_turns: HandlerInTurns | None = None
     switch: str = ""
+    is_bulky: bool = False
 
     @property
     def listed(self) -> Listed:
@@ -111,6 +115,7 @@ def serves(
     keeps_alive: bool = False,
     in_turns: HandlerInTurns | None = None,
     switch: str = "",
+    is_bulky: bool = False,
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API in versions first to last, inclusive.
 
@@ -123,7 +128,7 @@ def serves(
     def mark(handler: H) -> H:
         handler.__dict__["served"] = Served(
             key, first, last, handler, pipelined, repeat, awaits_others, keeps_alive,
-            pipelined_since, in_turns, switch,
+            pipelined_since, in_turns, switch, is_bulky,
         )  # fmt: skip
         return handler
 
@@ -143,6 +148,7 @@ class Registry:
         self.urgent = frozenset(
             key for key, api in table.items() if api.keeps_alive or api.awaits_others
         )
+        self.brief = frozenset(key for key, api in table.items() if not api.is_bulky)
 
     @classmethod
     def discover(

@@ -15,9 +15,8 @@ coroutine, so the next of that kind starts while they are open; anything else st
 when nothing is open.
 
 Back-pressure. A connection stops reading its socket when its next request has to wait
-for those before it, when it has too many requests open, when its peer does not read its
-answers, or when all connections together have too many bytes under way. Frames already
-received stay in its receiver and are not started.
+for those before it, when too many are open, when its peer does not read its answers, or
+when all connections together have too many bytes under way. What was received waits.
 """
 
 import asyncio
@@ -188,11 +187,11 @@ class Connection(asyncio.BufferedProtocol):
             self._read_on(stalled)
 
     def _next_keys(self) -> frozenset[int] | None:
-        """Of which APIs a request may start now; None: of all."""
+        """Of which APIs one that comes alone may start now; None: of all."""
         if self._large:
             return frozenset()
         if not self._pipeline:
-            return None
+            return self._hub.turn.passing
         return self._pipelined if self._pipeline[-1].is_in_place else frozenset()
 
     def _start_alone(self, frame: memoryview) -> None:
@@ -201,6 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start(frame)
         del frame  # nothing of ours may keep the buffer in use
         if self._out:
+            self._hub.turn.note_alone(self._unsent)
             self.flush()
         elif self._pipeline and self._is_full() and not self._closing:
             self._pause()

@@ -67,7 +67,11 @@ class Hub:
         self.loop = loop
         self.clock = clock
         self.timers = timers
-        self.turn = Turn(partial(loop.call_soon, context=Context()), clock.monotonic_ns)
+        self.turn = Turn(
+            partial(loop.call_soon, context=Context()),
+            clock.monotonic_ns,
+            dispatcher.brief,
+        )
         self.counters = counters
         self.receiving = Budget(limits.inflight_bytes_max)
         self.producing = Budget(limits.inflight_bytes_max)

@@ -14,6 +14,9 @@ nobody waits: who is served quickly, and at once has more, passes nobody who wai
 
 A request that comes alone and whole does not ask (`only_frame`), so it passes all that
 came together. libuv reads each connection once in a turn, unless its buffer was filled.
+But fetches of megabytes come alone, and take milliseconds each: a thousand consumers
+that are behind made turns of seven seconds. So once those with large answers have
+lasted for a turn, or others wait for the next one, only what is ``brief`` passes.
 
 The price. Of a hundred who have much to say each has a hundredth of the time, and is
 answered in four times as many calls of the kernel. The clock is read once more for each
@@ -29,6 +32,9 @@ TURN_NS: Final = 8_000_000
 
 QUEUE_NS: Final = 1_000_000
 """So long the queue has in a turn, whatever came before it."""
+
+LARGE_BYTES: Final = 64 << 10
+"""A smaller answer to a request that came alone is none that a turn is long for."""
 
 CREDIT: Final = 16
 SERVED: Final = 4
@@ -48,16 +54,20 @@ class Turn:
     """Who starts requests in this turn of the loop, and who in the next."""
 
     __slots__ = (
-        "_began_ns", "_call_soon", "_called", "_ends_ns", "_first", "_monotonic_ns",
-        "_queue",
+        "_began_ns", "_brief", "_call_soon", "_called", "_ends_ns", "_first",
+        "_monotonic_ns", "_queue", "passing",
     )  # fmt: skip
 
     def __init__(
         self,
         call_soon: Callable[[Callable[[], None]], object],
         monotonic_ns: Callable[[], int],
+        brief: frozenset[int] = frozenset(),
     ) -> None:
         self._call_soon, self._monotonic_ns = call_soon, monotonic_ns
+        self._brief = brief
+        self.passing: frozenset[int] | None = None
+        """Of which APIs a request that comes alone asks nobody; None: of all."""
         self._first: OrderedDict[Waiting, None] = OrderedDict()
         """Those who have credit."""
         self._queue: OrderedDict[Waiting, None] = OrderedDict()
@@ -79,6 +89,11 @@ class Turn:
         elif connection.credit < CREDIT:
             self._queue[connection] = None
             self._call_next()
+
+    def note_alone(self, answer_bytes: int) -> None:
+        """A request that came alone has its answer, which is handed over now."""
+        if answer_bytes >= LARGE_BYTES and self._lasted_ns() >= TURN_NS:
+            self.passing = self._brief
 
     def is_over(self, connection: Waiting) -> bool:
         """Whether a connection leaves its next request to a later turn."""
@@ -113,6 +128,7 @@ class Turn:
             if self._has_lasted(self._ends_ns):
                 break
         self._ends_ns = TURN_NS
+        self.passing = self._brief if self._first else None
         if self._first or self._queue:
             self._call_next()
 

@@ -200,6 +200,9 @@ class SimServer:
     def fileno(self) -> int:
         return _HANDLE
 
+    def setsockopt(self, *_: int) -> None:
+        """It has no kernel that would buffer anything."""
+
     def getsockname(self) -> tuple[str, int]:
         return "sim", 9092
 

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from broker.network.listener import UNSENT_BYTES
 from broker.protocol.messages.heartbeat import HeartbeatResponse
 from tests.support.beats import PING, Beats, beat
 from tests.support.patience import IDLE_S, STUCK_S
@@ -44,14 +45,27 @@ def test_of_many_who_come_at_once_several_are_let_in_in_a_turn_of_the_loop() -> 
     on_loop(story)
 
 
+async def option_of_an_accepted(option: int) -> int:
+    async with serving() as server:
+        wire = await Wire.open(server.address)
+        await wire.ask(PING, 3)
+        (connection,) = server.hub.connections
+        peer = connection._transport.get_extra_info("socket")  # type: ignore
+        value: int = peer.getsockopt(socket.IPPROTO_TCP, option)
+        return value
+
+
 def test_small_answers_are_not_held_back() -> None:
     async def story() -> None:
-        async with serving() as server:
-            wire = await Wire.open(server.address)
-            await wire.ask(PING, 3)
-            (connection,) = server.hub.connections
-            peer = connection._transport.get_extra_info("socket")  # type: ignore
-            assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert await option_of_an_accepted(socket.TCP_NODELAY)
+
+    on_loop(story)
+
+
+def test_the_kernel_takes_little_of_what_a_peer_does_not_read() -> None:
+    async def story() -> None:
+        option = socket.TCP_NOTSENT_LOWAT
+        assert await option_of_an_accepted(option) == UNSENT_BYTES
 
     on_loop(story)
 

@@ -1,12 +1,29 @@
 """Who starts requests in a turn of the loop, on a clock that is moved by hand."""
 
+from asyncio import create_task, gather
 from collections import deque
 from collections.abc import Callable
+from time import sleep
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.turn import CREDIT, QUEUE_NS, SERVED, TURN_NS, Turn
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.network.turn import CREDIT, LARGE_BYTES, QUEUE_NS, SERVED, TURN_NS, Turn
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tests.support.beats import PING
+from tests.support.serving import on_loop, serving
+from tests.support.wire import Wire
+
+BRIEF = frozenset({7})
 
 
 class Loop:
@@ -15,7 +32,7 @@ class Loop:
     def __init__(self) -> None:
         self.now_ns = 0
         self.soon: deque[Callable[[], None]] = deque()
-        self.turn = Turn(self.soon.append, lambda: self.now_ns)
+        self.turn = Turn(self.soon.append, lambda: self.now_ns, BRIEF)
 
     def next_turn(self, *readers: "Peer") -> None:
         """A turn, in which these have been read."""
@@ -152,6 +169,47 @@ def test_credit_comes_back_when_nobody_waits() -> None:
     assert first.credit == second.credit == CREDIT
 
 
+def alone(loop: Loop, each_ns: int) -> Peer | None:
+    """A peer whose one bulky request came alone; None: it was started."""
+    turn = loop.turn
+    if turn.passing is None:
+        turn.note_alone(LARGE_BYTES)
+        loop.now_ns += each_ns
+        return None
+    peer = Peer(loop, 1, each_ns)
+    peer.advance()
+    return peer
+
+
+def test_long_requests_that_come_alone_have_a_turn_together_and_no_more() -> None:
+    loop, each_ns = Loop(), TURN_NS // 4
+    first = [alone(loop, each_ns) for _ in range(100)]
+    waiting = [peer for peer in first if peer is not None]
+    assert len(waiting) == 95
+    assert loop.turn.passing == BRIEF
+    for turn in range(1, 24):
+        loop.next_turn()
+        late = alone(loop, each_ns)
+        assert late is not None
+        assert late.left == 1, "it passes nobody"
+        waiting.append(late)
+        assert sum(peer.left == 0 for peer in waiting) == 4 * turn
+    while any(peer.left for peer in waiting):
+        loop.next_turn()
+    loop.next_turn()
+    assert loop.turn.passing is None
+    assert alone(loop, each_ns) is None
+
+
+def test_small_answers_to_what_comes_alone_make_no_turn_long() -> None:
+    loop = Loop()
+    for _ in range(1_000):
+        loop.turn.note_alone(LARGE_BYTES - 1)
+        loop.now_ns += TURN_NS
+    assert loop.turn.passing is None
+    assert not loop.soon, "nothing is called for them"
+
+
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, TURN_NS)), max_size=12))
 def test_all_is_started_and_no_turn_is_longer_than_its_time_and_a_request(
     given_peers: list[tuple[int, int]],
@@ -166,3 +224,37 @@ def test_all_is_started_and_no_turn_is_longer_than_its_time_and_a_request(
         longest_ns = 2 * max((peer.each_ns for peer in peers), default=0)
         assert loop.now_ns - began_ns < TURN_NS + QUEUE_NS + longest_ns
     assert not any(peer.left for peer in peers)
+
+
+@pytest.mark.parametrize("is_bulky", [True, False])
+def test_who_asks_for_little_passes_those_who_ask_for_much_at_once(
+    is_bulky: bool,
+) -> None:
+    """And those are all answered. Where nobody says that it is much, none passes."""
+    started, count = 0, 50
+
+    @serves(ApiKey.FETCH, versions=(4, 4), is_bulky=is_bulky)
+    def bulky(_: FetchRequest, __: Context) -> FetchResponse:
+        nonlocal started
+        started += 1
+        sleep(TURN_NS / 2e9)
+        partition = PartitionData(records=bytes(LARGE_BYTES))
+        return FetchResponse(
+            responses=[FetchableTopicResponse("t", bytes(16), [partition])]
+        )
+
+    async def story() -> None:
+        async with serving([bulky]) as server:
+            wires = [await Wire.open(server.address) for _ in range(count + 1)]
+            for wire in wires:
+                await wire.ask(PING, 3)
+            *many, last = wires
+            answers = [create_task(wire.ask(FetchRequest(), 4)) for wire in many]
+            await last.ask(PING, 3)
+            assert (started < count) == is_bulky
+            await gather(*answers)
+            assert started == count
+            for wire in wires:
+                wire.close()
+
+    on_loop(story)
