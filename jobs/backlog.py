@@ -36,7 +36,7 @@ from broker.storage.store import SegmentStore
 from jobs.batches import Batches, batches_of
 from jobs.below_start import above, gaps_below, is_in_doubt, left_out
 from jobs.chain import Chain
-from jobs.decided import decided, open_end, open_from, undecidable
+from jobs.decided import Lost, decided, open_end, open_from, undecidable
 from jobs.holes import Hole, below, first_hole, gaps_at
 from jobs.missing import gaps
 from jobs.planner import Pending
@@ -391,8 +391,7 @@ class Backlog:
             whole = all_
         if not chain.specials:
             return _Judged(whole, whole, size, stop)
-        released = gaps_below(all_, log_start(key))
-        judged, damage = self._decided(key, whole, all_, released)
+        judged, damage = self._decided(key, whole, all_, log_start(key))
         if stop is not None:  # what is open before goes first
             stop = stop.before_open(open_end(whole, judged))
         return _Judged(whole, judged, size, damage or stop)
@@ -402,7 +401,7 @@ class Backlog:
         key: TopicPartition,
         whole: list[Batches],
         all_: list[Batches],
-        released: list[tuple[int, int]],
+        log_start: int,
     ) -> tuple[list[Batches], Stop | None]:
         """What of those before a hole is decided, also by what lies behind it, and
         which damage ends that; looked at anew only where something has changed."""
@@ -410,14 +409,30 @@ class Backlog:
             return whole, None  # the same list
         gaps = gaps_at(self.chains[key].chunks, self.holes) if self.holes else ()
         damaged = [(base, base - before) for before, _, base in gaps]
-        lost = sorted([*damaged, *released])
-        looked_at = _names(whole), _names(all_), lost
+        lost = sorted([*damaged, *gaps_below(all_, log_start)])
+        begin = max(log_start, int(all_[0].base[0]))
+        looked_at = _names(whole), _names(all_), lost, begin
         known = self._decided_of.get(key)
         if known is None or known[0] != looked_at:
-            judged = below(decided(all_, lost), int(whole[-1].last[-1]) + 1)
-            damage = undecidable(whole, judged) or self._no_transaction(whole, judged)
+            judged, damage = self._decide(whole, all_, lost, begin)
             known = self._decided_of[key] = looked_at, judged, damage
         return known[1], known[2]
+
+    def _decide(
+        self, whole: list[Batches], all_: list[Batches], lost: Lost, log_start: int
+    ) -> tuple[list[Batches], Stop | None]:
+        """The same. If the first that is open is left out once what is decided stands
+        in the table, damage is what ends the rest: none that was taken is told."""
+        judged = below(decided(all_, lost), int(whole[-1].last[-1]) + 1)
+        damage = undecidable(whole, judged) or self._no_transaction(whole, judged)
+        if damage is not None and judged:
+            waiting = open_from(whole, judged)
+            if waiting is not None and int(waiting.base[0]) < log_start:
+                damage, rest = None, above(whole, log_start)
+                if rest:
+                    behind = above(all_, log_start)
+                    _, damage = self._decide(rest, behind, lost, log_start)
+        return judged, damage
 
     def _no_transaction(
         self, chunks: list[Batches], judged: list[Batches]

@@ -9,11 +9,12 @@ segments did not wait for it in older versions. The idea: a gap there is one in 
 any marker may have been (`gaps_below`). What is decided all the same goes into the
 table as anything else, which may keep it for longer than the log does. Once the first
 that is left is open, what lies wholly below the start is left out, and no damage there,
-no open transaction and no gap matters any more. A transaction on both sides is decided
-by what is left of it. The range that is committed begins where the table ends all the
-same: a gap below the log's start is a legal one (`missing`). Where nothing follows what
-is left out, its range is committed by itself, without a row: a table that is to keep
-what the log does not holds up its segments until then.
+no open transaction and no gap matters any more; nor is any told while what is decided
+before it waits. A transaction on both sides is decided by what is left of it. The range
+that is committed begins where the table ends all the same: a gap below the log's start
+is a legal one (`missing`). Where nothing follows what is left out, its range is
+committed by itself, without a row: a table that is to keep what the log does not holds
+up its segments until then.
 
 What was left out stays so, or the table would depend on when it is looked at.
 

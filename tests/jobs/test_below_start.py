@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from broker.catalog import requests
 from broker.records.batch import assign
 from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from broker.records.layout import TRANSACTIONAL_BIT
@@ -186,6 +187,36 @@ def test_records_that_outlast_their_marker_wait_for_none(
     status = compactor.status()
     assert (status.problems, status.tables) == ((), ())
     assert check_data_directory(one.world.data_dir).problems == []
+
+
+def goes_before_a_marker_that_is_taken(one: Partition) -> None:
+    """Offsets 0 to 2 are decided; of the transaction behind them the marker goes with
+    all below 12, where its producer's next one begins."""
+    one.records(3)
+    one.records(5, producer=1)
+    one.world.produce(one.other, [Record()])  # keeps the segment
+    one.world.roll()
+    one.marker(1, commit=True, start=3)
+    one.records(3)
+    one.world.roll()
+    one.records(2, producer=1)
+    one.marker(1, commit=True, start=12)
+
+
+def test_a_marker_that_was_taken_is_not_called_lost(one: Partition) -> None:
+    """Nor is whoever asks for the topic told so, while what is decided waits."""
+    goes_before_a_marker_that_is_taken(one)
+    one.records(2)
+    start_at(one.world, one.topic, 12)
+    one.release(1)
+    compactor = one.world.compactor()
+    one.world.catalog.change(lambda c: requests.ask(c, None, 1))
+    for _ in range(3):
+        compactor.step()
+        status = compactor.status()
+        assert (status.problems, [t for t in status.tables if t.stuck]) == ((), [])
+    assert (one.offsets, one.table_end) == ([0, 1, 2, 12, 13, 15, 16], 17)
+    assert one.world.catalog.read(requests.pending) == []
 
 
 def test_what_is_whole_below_the_log_start_stands_in_the_table(one: Partition) -> None:
@@ -571,6 +602,49 @@ class Looks:
         )
         chunks = [chunk for pending in found for chunk in pending.chunks]
         return [base for chunk in chunks for base in chunk.counted().base.tolist()]
+
+    def why(self, log_start: int) -> str:
+        """What stops it before anything stands in the table."""
+        self.counted(log_start)
+        return self.backlog.held.get(self.key, "")
+
+
+def test_a_marker_that_is_lost_is_told_until_its_records_are_given_up(
+    one: Partition,
+) -> None:
+    """All of them: what the log still has waits for it."""
+    for count, producer in ((3, 0), (3, 1), (2, 1)):
+        one.records(count, producer)
+    next_one_begins(one)
+    looks = Looks(one)
+    for log_start, first in ((0, 3), (5, 3), (6, 6), (7, 6)):
+        assert f"begins at offset {first} is lost" in looks.why(log_start)
+    assert looks.why(8) == ""
+
+
+def next_marker_is_lost(one: Partition) -> None:
+    one.records(2, producer=1)
+    next_one_begins(one)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (next_marker_is_lost, "begins at offset 15 is lost"),
+        (marker_is_damaged, "offset 15 is damaged and may be a marker"),
+        (lambda one: place_is_torn(one, 20), "may have held its next records"),
+    ],
+)
+def test_what_stops_it_behind_a_marker_that_was_taken_is_told_at_once(
+    one: Partition, damage: Callable[[Partition], None], what: str
+) -> None:
+    """Though what is decided before both is still to be written."""
+    goes_before_a_marker_that_is_taken(one)
+    damage(one)
+    one.world.roll()
+    start_at(one.world, one.topic, 12)
+    one.release(1)
+    assert what in Looks(one).why(12)
 
 
 def test_what_is_decided_is_looked_at_anew_once_the_log_begins_behind_a_gap(
