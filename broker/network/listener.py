@@ -11,7 +11,7 @@ price: a connection that comes alone wakes all of them, which takes microseconds
 Of what a peer does not read the kernel would take four megabytes for each connection:
 a gigabyte for three hundred, which nobody counts. So it takes no more while
 ``UNSENT_BYTES`` are not under way (TCP_NOTSENT_LOWAT, which what is accepted inherits);
-what is under way, and so the speed, has no such bound.
+what is under way, and so the speed, has no such bound. See `sending` for whom not.
 
 A stop drains: no new connections, no new requests; what is open gets its answer within
 a time limit, then connections are closed. An answered produce is worth waiting for, a

@@ -5,6 +5,10 @@ not read leaves it there. So such an answer comes with a reservation, which is r
 when the transport has nothing left: the transport is asked to tell that, by a write
 limit of 0 bytes while there are any reservations.
 
+The sooner the kernel has it the better: so of a connection that has had such an answer
+it takes as much as it likes (`listener.UNSENT_BYTES` is for all others). A consumer
+that works at what it has read, and reads no more for seconds, is none that stopped.
+
 While others wait for that memory, a peer must go on reading: one that took nothing for
 ``TAKE_MS``, or so little that it would not have all within ``WHOLE_MS``, is cut off.
 Else a few consumers that stopped, or are slow, would stop all cold reads.
@@ -12,6 +16,7 @@ Else a few consumers that stopped, or are slow, would stop all cold reads.
 
 import asyncio
 import fcntl
+import socket
 import termios
 from collections.abc import Callable
 from struct import unpack
@@ -35,8 +40,8 @@ class Sending:
     """The reserved answers of one connection that are on their way out."""
 
     __slots__ = (
-        "_due", "_due_since_ms", "_hub", "_left", "_reserved", "_taken_ms", "_timer",
-        "_too_slow",
+        "_due", "_due_since_ms", "_hub", "_is_bound", "_left", "_reserved", "_taken_ms",
+        "_timer", "_too_slow",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, too_slow: Callable[[], None]) -> None:
@@ -44,6 +49,7 @@ class Sending:
         self._too_slow = too_slow
         self._reserved: list[Reservation] = []
         self._timer: Any = None
+        self._is_bound = True
         self._left = self._taken_ms = 0
         self._due = self._due_since_ms = 0
         """What was left when others began to wait for it, and since when they do."""
@@ -56,6 +62,7 @@ class Sending:
         """Write; while answers are reserved, ask to be told when all of it is taken."""
         if self._reserved:
             transport.set_write_buffer_limits(high=0)
+            self._unbind(transport)
         transport.writelines(parts)
         self.after_write(transport)
 
@@ -80,6 +87,14 @@ class Sending:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _unbind(self, transport: asyncio.Transport) -> None:
+        """Let the kernel take as much as it likes, from now on."""
+        option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+        peer = transport.get_extra_info("socket")
+        if self._is_bound and option is not None and peer is not None:
+            peer.setsockopt(socket.IPPROTO_TCP, option, 0)
+        self._is_bound = False
 
     def _watch(self, transport: asyncio.Transport) -> None:
         self._timer = self._hub.timers.after(LOOK_MS, lambda: self._look(transport))

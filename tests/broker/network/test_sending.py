@@ -1,6 +1,7 @@
 """Reserved answers: released when taken, and a peer that takes none is cut off."""
 
 import asyncio
+import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,10 +16,13 @@ from tests.support.timers import ManualTimers
 class Transport:
     """Keeps what it is told; what it has left is set by hand."""
 
-    def __init__(self) -> None:
-        self.left = 0
+    def __init__(self, socket: socket.socket | None) -> None:
+        self.socket, self.left = socket, 0
         self.limits: list[int] = []
         self.written: list[Buffer] = []
+
+    def get_extra_info(self, name: str) -> socket.socket | None:
+        return self.socket if name == "socket" else None
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.limits.append(high)
@@ -33,7 +37,7 @@ class Transport:
 class Peer:
     """A connection's sending half, with one answer of 100 bytes handed over."""
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, real: socket.socket | None = None) -> None:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.budget = Budget(150)
@@ -41,7 +45,7 @@ class Peer:
         limits = SimpleNamespace(unsent_bytes_max=8_000)
         hub: Any = SimpleNamespace(clock=self.clock, timers=self.timers, limits=limits)
         self.sending = Sending(cast("Hub", hub), self._too_slow)
-        self.fake = Transport()
+        self.fake = Transport(real)
         self.transport = cast("asyncio.Transport", self.fake)
         assert self.budget.try_take(100)
         self.sending.add(Reservation(self.budget, 100))
@@ -58,6 +62,19 @@ def test_what_the_kernel_took_at_once_is_released_at_once() -> None:
     assert peer.fake.limits == [0, 8_000]
     assert peer.fake.written == [b"answer"]
     assert len(peer.timers) == 0
+
+
+def test_the_kernel_takes_as_much_as_it_likes_of_what_is_reserved() -> None:
+    """It is counted until then; of other answers it takes no more than it is told."""
+    how = socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT
+    with socket.socket() as real:
+        real.setsockopt(*how, 5_000)
+        hub: Any = SimpleNamespace()
+        other: Any = Transport(real)
+        Sending(hub, lambda: None).write(other, [b"answer"])
+        assert real.getsockopt(*how) == 5_000
+        Peer(0, real)
+        assert real.getsockopt(*how) == 0
 
 
 def test_the_rest_is_released_when_the_transport_has_nothing_left() -> None:
