@@ -51,6 +51,12 @@ def spelled(name: str, names: Collection[str], path: str) -> str | None:
     return found[0] if found else None
 
 
+def there(name: str, names: Collection[str], wanted: Collection[str]) -> list[str]:
+    """What of a file's ``names`` may be meant by a name that is wanted beside others:
+    none that is another one of these."""
+    return alike(name, [one for one in names if one == name or one not in wanted])
+
+
 def renamed(
     names: Collection[str], path: str, ours: Collection[str] = OURS
 ) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakehouse.column_names import alike
+from lakehouse.column_names import alike, there
 from lakehouse.errors import TableUnreadable
 from lakehouse.log.actions import NO_PARTITION
 from lakehouse.schema import WRITE
@@ -78,14 +78,45 @@ def shaped(table: Any, schema: pa.Schema, partition: int) -> Any:
     """
     rows, arrays = table.num_rows, []
     for field in schema:
-        found = alike(field.name, table.column_names)
+        found = there(field.name, table.column_names, schema.names)
         if found:
             column = table.column(found[0])
             fits = column.type == field.type
-            arrays.append(column if fits else column.cast(field.type))
+            arrays.append(column if fits else _cast(column, field))
         elif field.name == "partition":
             value = None if partition == NO_PARTITION else partition
             arrays.append(pa.repeat(pa.scalar(value, field.type), rows))
         else:
             arrays.append(pa.nulls(rows, field.type))
     return pa.table(arrays, schema=schema)
+
+
+def _cast(column: Any, field: Any) -> Any:
+    """A column of another type as one of the table's."""
+    if odd := _spelled_otherwise(column.type, field.type):
+        raise pa.ArrowInvalid(
+            f"column {field.name}: the file calls its field {odd} otherwise"
+        )
+    return column.cast(field.type)
+
+
+def _spelled_otherwise(kind: Any, wanted: Any) -> str | None:
+    """A field that differs by its case alone, or one inside of it, which a cast would
+    make null; None: there is none."""
+    pairs = list(zip(_fields(kind), _fields(wanted), strict=False))
+    if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
+        theirs = {field.name: field for field in _fields(kind)}
+        names = [field.name for field in _fields(wanted)]
+        for name in names:
+            if there(name, theirs, names) not in ([], [name]):
+                return str(name)
+        pairs = [(theirs[f.name], f) for f in _fields(wanted) if f.name in theirs]
+    inside = (_spelled_otherwise(one.type, other.type) for one, other in pairs)
+    return next(filter(None, inside), None)
+
+
+def _fields(kind: Any) -> list[Any]:
+    """Those of a struct, or what a list or a map has for its elements."""
+    if not pa.types.is_nested(kind):
+        return []
+    return [kind.field(at) for at in range(kind.num_fields)]

@@ -198,9 +198,9 @@ def staying(taken: Any, first_row: int, count: int) -> Any:
 
 def _there(file: Any, unit: Unit, source: Source) -> list[str]:
     """Those of the columns that the file has, as it calls them."""
-    names = file.schema_arrow.names
-    found = (spelled(name, names, unit.path) for name in source.schema.names)
-    return [name for name in found if name is not None]
+    names, wanted = file.schema_arrow.names, source.schema.names
+    found = [spelled(name, names, unit.path) for name in wanted]
+    return list(dict.fromkeys(name for name in found if name is not None))
 
 
 def _sorted(

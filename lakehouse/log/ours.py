@@ -47,6 +47,7 @@ _READ_AS: Final = {"binary": ("string",), "integer": ("byte", "short", "long")}
 _PARTITION_TYPES: Final = "integer", "long", "string"
 """Any that takes a number: it is read from the entry, and from no file."""
 _PARTITIONED_BY: Final = ("partition",)
+_NOT_PARTITIONED: Final = "it is not partitioned by partition"
 _OFF: Final = frozenset({"", "false", "none"})
 _CONSTRAINT: Final = "delta.constraints."
 _ASKS: Final = ("delta.enable", "delta.columnMapping.mode", _CONSTRAINT)
@@ -110,7 +111,7 @@ def why_not_ours(
     if why is not None:
         return why
     if metadata.partition_columns != _PARTITIONED_BY:
-        return "it is not partitioned by partition"
+        return why_columns_lost(metadata.schema_string) or _NOT_PARTITIONED
     for key, value in metadata.configuration.items():
         is_known = _KNOWN.get(key) in protocol.writer_features
         is_known |= (removes or moves) and key.startswith(_CONSTRAINT)
@@ -154,7 +155,7 @@ def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
         if key in _UNMOVABLE and value.lower() not in _OFF:
             return f"{key} is {value}"
     if metadata.partition_columns != _PARTITIONED_BY:
-        return "it is not partitioned by partition"
+        return why_columns_lost(metadata.schema_string) or _NOT_PARTITIONED
     return _of_columns(metadata.schema_string)
 
 

@@ -77,6 +77,29 @@ def test_a_column_is_found_however_a_file_or_the_table_spells_it() -> None:
     assert found["x"].to_pylist() == list(range(5))
 
 
+def test_a_column_gets_nothing_of_one_that_differs_by_its_case() -> None:
+    schema = all_columns(with_columns(offset="long", key="binary", KEY="binary"))
+    found = shaped(rows(3, range(5)), schema, 3)
+    assert found["key"].to_pylist() == rows(3, range(5))["key"].to_pylist()
+    assert found["KEY"].null_count == 5
+
+
+def test_a_struct_whose_fields_are_spelled_otherwise_is_not_made_null() -> None:
+    inner = {"type": "struct", "fields": [{"name": "a", "type": "long"}]}
+    schema = all_columns(with_columns(x={"type": "array", "elementType": inner}))
+
+    def with_fields(*names: str) -> Any:
+        values = [[dict.fromkeys(names, n)] for n in range(5)]
+        kind = pa.list_(pa.struct([(name, pa.int32()) for name in names]))
+        return rows(3, range(5)).append_column("x", pa.array(values, kind))
+
+    found = shaped(with_fields("a", "b"), schema, 3)
+    assert found["x"].to_pylist() == [[{"a": n}] for n in range(5)]
+    assert shaped(with_fields("b"), schema, 3)["x"].to_pylist() == [[{"a": None}]] * 5
+    with pytest.raises(pa.ArrowInvalid, match="its field a otherwise"):
+        shaped(with_fields("A"), schema, 3)
+
+
 def test_a_value_that_does_not_fit_is_an_error() -> None:
     table = pa.table({"offset": pa.array([1.5])})
     with pytest.raises(pa.ArrowInvalid):

@@ -341,3 +341,18 @@ def test_files_are_not_merged_by_columns_that_are_lost(made: Metadata) -> None:
     odd = changed(made, with_type("offset", "integer"))
     why = why_not_merged(Protocol(1, 2), odd)
     assert why == why_columns_lost(odd.schema_string)
+
+
+def test_of_a_partition_column_that_is_spelled_otherwise_the_way_back_is_told(
+    made: Metadata,
+) -> None:
+    def spell(columns: list[Any]) -> None:
+        for one in columns:
+            if one["name"] == "partition":
+                one["name"] = "PARTITION"
+
+    spelled = replace(changed(made, spell), partition_columns=("PARTITION",))
+    for why in (why_not_ours, why_not_merged):
+        assert "partition is called PARTITION" in str(why(Protocol(1, 2), spelled))
+        none = replace(made, partition_columns=())
+        assert why(Protocol(1, 2), none) == "it is not partitioned by partition"
