@@ -27,6 +27,8 @@ from broker.cli.silence import CONFIG, LONG_MS, Silence
 from broker.cli.topic_look import TopicLook
 
 BATCH = 1_000
+PASSING = {KafkaError._MAX_POLL_EXCEEDED, *member.GONE}
+"""It joins its group again; it goes on when there is such a topic (`TopicLook`)."""
 OFFSET_MAX = 2**63 - 1
 NAMED = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
 
@@ -58,11 +60,13 @@ def consume(
     """Print records as they come: values, or with --json all of each record.
 
     With --group it goes on where the group is; --from, which is beginning or end then,
-    says where a group starts that has committed nothing. What was printed is committed
-    at the end, by ctrl-C too, and where the group gives partitions to others.
+    says where a group starts that has committed nothing, in new partitions too. What
+    was printed is committed at the end, by ctrl-C too, and where the group gives
+    partitions to others.
 
-    Partitions that are added to the topic are read too, from their beginning, and that
-    it was deleted is said; once a minute it is looked whether.
+    Partitions that are added to the topic are read too, from their beginning (but for a
+    group that starts at the end), and that it was deleted is said; once a minute it is
+    looked whether.
     """
     check_start(start, in_group=group is not None)
     if group == "":
@@ -229,6 +233,6 @@ def _is_record(message: Any, open_partitions: set[int]) -> bool:
         return True
     if error.code() == KafkaError._PARTITION_EOF:
         open_partitions.discard(message.partition())
-    elif error.code() != KafkaError._MAX_POLL_EXCEEDED:  # it joins its group again
+    elif error.code() not in PASSING:
         raise KafkaException(error)
     return False

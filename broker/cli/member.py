@@ -10,7 +10,7 @@ said. The price: such a consumer cannot be closed; the end of the process takes 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import typer
@@ -32,6 +32,9 @@ NOT_A_MEMBER: Final = frozenset(
     }
 )
 """What a group says to who would commit for partitions that it gives to others."""
+GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
+"""The topic was deleted, or made again with fewer partitions: of what is not there
+nothing is to be committed, and what else was named is."""
 NO_ANSWER: Final = frozenset(
     {
         KafkaError._WAIT_COORD,
@@ -111,7 +114,7 @@ def _commit(
         if code in NO_ANSWER:
             why = "no broker takes the group's commit"
             raise Uncommitted(_again(why, topic, offsets)) from None
-        if code not in NOT_A_MEMBER:
+        if code not in NOT_A_MEMBER | GONE:
             raise
 
 
@@ -128,7 +131,8 @@ def closed_after(consumer: Consumer, written: dict[int, int]) -> Iterator[None]:
     finally:
         written.clear()
         if not waits_for_commit:
-            consumer.close()
+            with suppress(TimeoutError):
+                _for_some_seconds(consumer.close)
 
 
 def _again(why: str, topic: str, partitions: Iterable[int]) -> str:
@@ -151,7 +155,7 @@ def _for_some_seconds(call: Callable[[], Any]) -> None:
     def run() -> None:
         try:
             ended.set_result(call())
-        except KafkaException as error:
+        except (KafkaException, RuntimeError) as error:
             ended.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

@@ -15,10 +15,12 @@ from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
 BATCH_BYTES_MAX: Final = 1_000_000
 """As librdkafka has it."""
+LINE_BYTES_MAX: Final = 100_000_000
+"""A broker takes a request of 100 MiB, and closes the connection at a larger one."""
 CONFIG: Final = {
     "enable.idempotence": True,
     "linger.ms": 5,
-    "message.max.bytes": 1_000_000_000,  # librdkafka's most: the topic has its own
+    "message.max.bytes": LINE_BYTES_MAX,  # the topic has its own
 }
 
 
@@ -78,7 +80,9 @@ def produce(
     producer = Producer(connection(bootstrap) | CONFIG | {"batch.size": limit})
     separator = key_separator.encode() if key_separator else None
     with interrupts_kept():
-        for number, line in enumerate(sys.stdin.buffer, 1):
+        # of a line that is longer no more is read than what shows that
+        read = partial(sys.stdin.buffer.readline, LINE_BYTES_MAX + 2)
+        for number, line in enumerate(iter(read, b""), 1):
             key, value = split(line.rstrip(b"\r\n"), separator)
             record = {"value": value, "key": key, "partition": partition}
             _queue(producer, topic, record | {"headers": headers}, number, deliveries)

@@ -20,8 +20,10 @@ from broker.clock import Clock, SystemClock
 
 EVERY_MS: Final = 60_000
 ANSWER_S: Final = 1.0
-CONFIG: Final = {"allow.auto.create.topics": False}
-"""Or a look would make it."""
+CONFIG: Final[dict[str, bool | int]] = {
+    "allow.auto.create.topics": False,  # or a look would make it
+    "topic.metadata.refresh.interval.ms": EVERY_MS,  # a group finds it as soon
+}
 
 
 class TopicLook:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,8 @@ from tests.support.process import BrokerPart, lakelog
 PROGRAM = """
 from broker.cli import main, topic_look
 topic_look.EVERY_MS = 300
+topic_look.CONFIG["topic.metadata.refresh.interval.ms"] = 300
+topic_look.CONFIG["topic.metadata.propagation.max.ms"] = 300
 main()
 """
 Follow = Callable[..., subprocess.Popen[str]]
@@ -65,6 +68,7 @@ def test_a_topic_that_is_deleted_is_said_and_one_made_again_is_read(
     lakelog("topic", "delete", topic, *at)
     said = reader.stderr.readline()
     assert said.startswith(f"lakelog: there is no topic {topic!r} any more; ")
+    time.sleep(3)  # librdkafka says to a member that its topic is not there, some times
     lakelog("produce", topic, *at, stdin=b"new\n")
     output, errors = reader.communicate()
     assert (reader.returncode, output, errors) == (0, "new\n", "")

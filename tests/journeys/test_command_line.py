@@ -110,6 +110,20 @@ def test_how_large_a_line_may_be_the_topic_says(ask, topic):
     assert ask("consume", topic, "--exit-at-end").encode() == lines
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_line_that_no_request_can_hold_is_refused_before_it_is_sent(
+    broker, ask, topic, ends
+):
+    """And of one that never ends no more is read than shows that."""
+    lines = b"line\n" + bytes(101_000_000) + b"\n" * ends
+    done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
+    assert done.errors == (
+        "lakelog: line 2: Unable to produce message: Broker: Message size too large; "
+        "the 1 before it are stored\n"
+    )
+    assert ask("consume", topic, "--exit-at-end") == "line\n"
+
+
 def test_lines_that_a_topic_takes_each_it_takes_together(broker, ask, topic):
     ask("topic", "create", topic, "-X", "max.message.bytes=2000")
     lines = b"line\n" * 500 + b"x" * 5000

@@ -57,6 +57,20 @@ def test_who_is_in_the_group_no_more_leaves_the_records_to_others(code):
     assert one.committed == {}
 
 
+@pytest.mark.parametrize("code", ["UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"])
+def test_of_partitions_that_are_gone_nothing_is_to_be_committed(code):
+    commit(Member(refuses=getattr(KafkaError, code)), "t", {0: 5})
+
+
+def test_a_close_is_waited_for_some_seconds(hurried):
+    one, never = Member(), threading.Event()
+    one.close = never.wait
+    with closed_after(one, {}):
+        pass
+    assert not one.is_closed
+    never.set()
+
+
 def test_another_refusal_of_a_commit_is_told():
     with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
         commit(Member(KafkaError.GROUP_AUTHORIZATION_FAILED), "t", {0: 5})
