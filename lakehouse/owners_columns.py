@@ -117,6 +117,8 @@ def _spelled_otherwise(kind: Any, wanted: Any) -> str | None:
 
 def _fields(kind: Any) -> list[Any]:
     """Those of a struct, or what a list or a map has for its elements."""
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
     if not pa.types.is_nested(kind):
         return []
     return [kind.field(at) for at in range(kind.num_fields)]

@@ -210,6 +210,8 @@ def _batches(
     left = count
     while not exit_at_end or (open_partitions and not silence.is_long):
         open_partitions |= look.added()
+        if exit_at_end:
+            look.check()
         wanted = BATCH if left is None else min(BATCH, left)
         # one is waited for, and what is there comes with it
         first = consumer.consume(1, timeout=1.0)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.cli import output
@@ -83,6 +83,9 @@ def produce(
         # of a line that is longer no more is read than what shows that
         read = partial(sys.stdin.buffer.readline, LINE_BYTES_MAX + 2)
         for number, line in enumerate(iter(read, b""), 1):
+            if len(line) > LINE_BYTES_MAX + 1:  # a part of one: of no use, stripped
+                deliveries(number, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
+                break
             key, value = split(line.rstrip(b"\r\n"), separator)
             record = {"value": value, "key": key, "partition": partition}
             _queue(producer, topic, record | {"headers": headers}, number, deliveries)

@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from broker.cli.failures import UserError
 from broker.clock import Clock, SystemClock
 
 EVERY_MS: Final = 60_000
@@ -56,6 +57,12 @@ class TopicLook:
             return set()
         self._report(is_gone=not found)
         return set() if self._in_group else self._taken(found - self._known)
+
+    def check(self) -> None:
+        """Raises UserError if it was gone at the last look: its end never comes."""
+        if self._is_gone:
+            what = f"there is no topic {self._topic!r} any more"
+            raise UserError(f"not at its end: {what}")
 
     def _taken(self, new: set[int]) -> set[int]:
         if new:

@@ -158,8 +158,16 @@ def _whole(unit: Unit, source: Source, footers: Footers) -> Any:
         table = file.read_row_group(
             unit.number, columns=_there(file, unit, source), use_threads=False
         )
-    table = shaped(table, source.schema, source.partition)
+    table = _of_source(table, unit, source)
     return _rest(table, unit.path, unit.group.first_row, source)
+
+
+def _of_source(table: Any, unit: Unit, source: Source) -> Any:
+    """In the columns of the source; says of which file it cannot be."""
+    try:
+        return shaped(table, source.schema, source.partition)
+    except pa.ArrowException as error:
+        raise TableUnreadable(f"{unit.path}: {error}") from error
 
 
 def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
@@ -171,7 +179,7 @@ def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
             columns=_there(file, unit, source), use_threads=False,
         ):  # fmt: skip
             table = pa.Table.from_batches([batch])
-            table = shaped(table, source.schema, source.partition)
+            table = _of_source(table, unit, source)
             rest = _rest(table, unit.path, first_row, source)
             first_row += len(batch)
             if len(rest):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.patience import STUCK_S
 from tests.support.process import BrokerPart, lakelog
 
 PROGRAM = """
@@ -72,3 +73,23 @@ def test_a_topic_that_is_deleted_is_said_and_one_made_again_is_read(
     lakelog("produce", topic, *at, stdin=b"new\n")
     output, errors = reader.communicate()
     assert (reader.returncode, output, errors) == (0, "new\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["--group", "g"]])
+def test_who_reads_to_the_end_of_a_topic_that_is_deleted_ends(
+    broker: BrokerPart, topic: str, follow: Follow, words: list[str]
+) -> None:
+    """Also who reads no further when that happens: the pipe is full."""
+    at = ["--bootstrap", broker.bootstrap]
+    lines = b"".join(b"%0100d\n" % number for number in range(20_000))
+    lakelog("produce", topic, *at, stdin=lines)
+    reader = follow(topic, "--exit-at-end", *words)
+    assert reader.stdout is not None
+    first = reader.stdout.readline()
+    lakelog("topic", "delete", topic, *at)
+    time.sleep(1)
+    output, errors = reader.communicate(timeout=STUCK_S)
+    if reader.returncode:  # not all of it was here when it was deleted
+        assert f"not at its end: there is no topic {topic!r} any more" in errors
+    else:
+        assert (first + output).encode() == lines

@@ -100,6 +100,24 @@ def test_a_struct_whose_fields_are_spelled_otherwise_is_not_made_null() -> None:
         shaped(with_fields("A"), schema, 3)
 
 
+@pytest.mark.parametrize(("named", "inside"), [("keys", "A"), ("Key", "a")])
+def test_how_a_map_calls_its_own_fields_does_not_matter(
+    named: str, inside: str
+) -> None:
+    pair = {"type": "struct", "fields": [{"name": "a", "type": "long"}]}
+    kind = {"type": "map", "keyType": "string", "valueType": pair}
+    item = pa.struct([(inside, pa.int64())])
+    theirs = pa.map_(pa.field(named, pa.string(), False), pa.field("v", item))
+    values = pa.array([[("k", {inside: 7})]], theirs)
+    table = rows(3, range(1)).append_column("x", values)
+    schema = all_columns(with_columns(x=kind))
+    if inside == "a":
+        assert shaped(table, schema, 3)["x"].to_pylist() == [[("k", {"a": 7})]]
+        return
+    with pytest.raises(pa.ArrowInvalid, match="its field a otherwise"):
+        shaped(table, schema, 3)
+
+
 def test_a_value_that_does_not_fit_is_an_error() -> None:
     table = pa.table({"offset": pa.array([1.5])})
     with pytest.raises(pa.ArrowInvalid):
