@@ -92,7 +92,7 @@ def consume(
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
         with suppress(KeyboardInterrupt), interrupts_kept():
-            look = TopicLook(consumer, topic, partitions, in_group=group is not None)
+            look = TopicLook(consumer, topic, partitions, group is not None, written)
             found = _batches(consumer, partitions, exit_at_end, count, silence, look)
             _print(found, count, json, written)
         end_at_interrupt()  # the next one waits for no broker

@@ -29,7 +29,9 @@ CONFIG: Final[dict[str, bool | int]] = {
 
 class TopicLook:
     """What is known of a topic; it makes the consumer take new partitions, if no group
-    assigns them."""
+    assigns them, and forgets what was written of one that is gone: a commit of that
+    would be taken for one that is made again, and its first records would reach nobody.
+    """
 
     def __init__(
         self,
@@ -37,9 +39,11 @@ class TopicLook:
         topic: str,
         known: Iterable[int],
         in_group: bool,
+        written: dict[int, int],
         clock: Clock | None = None,
     ) -> None:
         self._consumer, self._topic, self._in_group = consumer, topic, in_group
+        self._written = written
         self._clock = clock or SystemClock()
         self._known = set(known)
         self._next_ms = self._clock.monotonic_ms() + EVERY_MS
@@ -73,6 +77,8 @@ class TopicLook:
         return new
 
     def _report(self, is_gone: bool) -> None:
+        if is_gone:
+            self._written.clear()
         if is_gone and not self._is_gone:
             typer.echo(
                 f"lakelog: there is no topic {self._topic!r} any more; what is written "

@@ -16,7 +16,7 @@ def test_a_batch_has_what_lies_there() -> None:
     rows[places.KEY_AT], rows[places.KEY_LENGTH] = (2, 0), (3, -1)
     rows[places.VALUE_AT], rows[places.VALUE_LENGTH] = (at + 5, 0), (9, -1)
     headers = np.zeros((4, 0), np.int64)
-    found = from_places(Places.of(rows, headers, (at, 0, 0, 0), memory))
+    found = from_places(Places(rows, headers, (at, 0, 0, 0), memory))
     records = [
         Record(b"key", b"the value", timestamp=5),
         Record(value=None, timestamp=6),

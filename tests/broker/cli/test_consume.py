@@ -133,7 +133,7 @@ def message(partition, error=None):
 
 
 def batches(reader, silence, partitions):
-    look = SimpleNamespace(added=set)
+    look = SimpleNamespace(check=lambda: None, added=set)
     found = _batches(reader, partitions, True, None, silence, look)
     return [[one.partition() for one in messages] for messages in found]
 
@@ -153,7 +153,7 @@ def test_silent_is_what_is_assigned_and_not_at_its_end():
 
 def test_what_was_added_is_read_to_its_end_too():
     added = iter([{2}, set(), set()])
-    look = SimpleNamespace(added=lambda: next(added))
+    look = SimpleNamespace(check=lambda: None, added=lambda: next(added))
     reader = Reader(*ends(0), message(2), *ends(2))
     found = _batches(reader, {0}, True, None, Silence(), look)
     assert [[one.partition() for one in messages] for messages in found] == [[2]]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
+from broker.cli.failures import UserError
 from broker.cli.topic_look import EVERY_MS, TopicLook
 from tests.support.clock import ManualClock
 
@@ -42,7 +43,7 @@ def reader():
 
 @pytest.fixture
 def look(reader, clock):
-    return TopicLook(reader, "t", {0, 1}, in_group=False, clock=clock)
+    return TopicLook(reader, "t", {0, 1}, False, {}, clock)
 
 
 def test_what_was_added_is_read_from_its_beginning(look, reader, clock):
@@ -66,7 +67,7 @@ def test_it_is_asked_once_a_minute(look, reader, clock):
 
 
 def test_a_member_gets_what_was_added_from_its_group(reader, clock):
-    look = TopicLook(reader, "t", {0, 1}, in_group=True, clock=clock)
+    look = TopicLook(reader, "t", {0, 1}, True, {}, clock)
     reader.partitions = {0, 1, 2}
     clock.advance(EVERY_MS)
     assert (look.added(), reader.taken) == (set(), [])
@@ -85,6 +86,26 @@ def test_a_topic_that_is_gone_is_said_once_until_it_is_there(
     assert said[0] == said[4]
     assert said[0].startswith("lakelog: there is no topic 't' any more; ")
     assert not any(said[1:4] + said[5:])
+
+
+def test_of_a_topic_that_is_gone_nothing_is_committed_for_one_made_again(reader, clock):
+    written = {0: 7}
+    look = TopicLook(reader, "t", {0, 1}, True, written, clock)
+    for error in ["_TRANSPORT", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"]:
+        assert written == {0: 7}
+        reader.error = getattr(KafkaError, error)
+        clock.advance(EVERY_MS)
+        look.added()
+    assert written == {}
+
+
+def test_the_end_of_a_topic_that_is_gone_is_waited_for_no_more(look, reader, clock):
+    look.check()
+    reader.error = KafkaError.UNKNOWN_TOPIC_OR_PART
+    clock.advance(EVERY_MS)
+    look.added()
+    with pytest.raises(UserError, match=r"^not at its end: there is no topic 't' any"):
+        look.check()
 
 
 @pytest.mark.parametrize("error", ["_TRANSPORT", "LEADER_NOT_AVAILABLE"])
