@@ -90,11 +90,13 @@ class Sending:
 
     def _unbind(self, transport: asyncio.Transport) -> None:
         """Let the kernel take as much as it likes, from now on."""
+        if not self._is_bound:
+            return
+        self._is_bound = False
         option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
         peer = transport.get_extra_info("socket")
-        if self._is_bound and option is not None and peer is not None:
+        if option is not None and peer is not None:
             peer.setsockopt(socket.IPPROTO_TCP, option, 0)
-        self._is_bound = False
 
     def _watch(self, transport: asyncio.Transport) -> None:
         self._timer = self._hub.timers.after(LOOK_MS, lambda: self._look(transport))
