@@ -118,8 +118,7 @@ def test_a_line_that_no_request_can_hold_is_refused_before_it_is_sent(
     lines = b"line\n" + bytes(101_000_000) + b"\n" * ends
     done = told("produce", topic, "--bootstrap", broker.bootstrap, stdin=lines)
     assert done.errors == (
-        "lakelog: line 2: Unable to produce message: Broker: Message size too large; "
-        "the 1 before it are stored\n"
+        "lakelog: line 2: Broker: Message size too large; the 1 before it are stored\n"
     )
     assert ask("consume", topic, "--exit-at-end") == "line\n"
 
