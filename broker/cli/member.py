@@ -99,7 +99,10 @@ def _commit(
     run: Callable[[Callable[[], Any]], None],
 ) -> None:
     """Of what this member is still assigned; librdkafka's own positions are behind all
-    that it handed out, written or not."""
+    that it handed out, written or not. Where nothing was written it is not asked what
+    is assigned: while it closes it refuses to say so, or never answers."""
+    if not written:
+        return
     assigned = {part.partition for part in consumer.assignment()}
     offsets = {n: offset for n, offset in written.items() if n in assigned}
     if not offsets:

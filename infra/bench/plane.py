@@ -22,7 +22,6 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
-import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
@@ -67,7 +66,7 @@ class Plane:
             return json.load(answer)
 
     def cpu_s(self) -> float:
-        return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
+        return brokers.processor_s(self._process.pid)
 
     def stop(self) -> None:
         self._process.terminate()

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from broker.cli import member
+from broker.cli.failures import UserError
 from broker.cli.member import Uncommitted, closed_after, commit, join
 
 
@@ -123,6 +124,20 @@ def test_a_close_commits_nothing_behind_an_error(error):
     with pytest.raises(error), closed_after(one, written):
         raise error
     assert (one.is_closed, written) == (True, {})
+
+
+def test_a_close_does_not_ask_what_is_assigned():
+    """librdkafka refuses to say so then, or never answers."""
+    one, written = Member(), {0: 5}
+
+    def refuse():
+        raise KafkaException(KafkaError(KafkaError._DESTROY))
+
+    join(one, "t", set(), written)
+    one.assignment = refuse
+    one.close = lambda: one.gives_back(one, [])
+    with pytest.raises(UserError, match="gone"), closed_after(one, written):
+        raise UserError("gone")
 
 
 def test_no_close_waits_for_a_commit_that_no_broker_takes():

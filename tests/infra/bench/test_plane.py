@@ -30,6 +30,5 @@ def test_all_of_it_has_figures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(plane, "AT_ONCE", 20)
     found = plane.measure(tmp_path, pairs=1, records=20_000, topics=50)
     whole = {"MB/s with reads", "of it alone", "broker cpu of it alone", "reads/s"}
-    whole |= {"plane cpu ms a read", "list s"}
+    whole |= {"plane cpu ms a read", "list s", "list cpu s"}
     assert all(found[name] > 0 for name in whole), found
-    assert found["list cpu s"] >= 0  # the kernel counts in hundredths
