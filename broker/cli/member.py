@@ -100,7 +100,8 @@ def _commit(
 ) -> None:
     """Of what this member is still assigned; librdkafka's own positions are behind all
     that it handed out, written or not. Where nothing was written it is not asked what
-    is assigned: while it closes it refuses to say so, or never answers."""
+    is assigned: while it closes it refuses to say so, or never answers, and its binding
+    lets no other thread of ours run meanwhile."""
     if not written:
         return
     assigned = {part.partition for part in consumer.assignment()}
