@@ -240,6 +240,12 @@ def test_what_is_not_carried_is_dropped_with_all_before_it() -> None:
     assert len(index) == index.move([], [], [2]) == 0
 
 
+def test_where_no_segment_is_left_nothing_is_dropped() -> None:
+    index = spaced((0, 0), (1, 1))
+    assert index.move([2 << SEQUENCE_SHIFT], [3 << SEQUENCE_SHIFT - 1], []) == 0
+    assert index.first_offset == 0
+
+
 def test_a_part_is_told_from_an_offset_on() -> None:
     index = spaced((0, 4), (5, 9), (10, 14), (15, 19))
     assert index.part_of(4, 0) == (200, 2)

@@ -341,6 +341,17 @@ def test_a_snapshot_that_is_given_again_is_the_one_that_would_be_made(
         assert Producers.restore(given_again).snapshot() == given_again
 
 
+def test_a_snapshot_costs_again_what_changed_or_was_in_flight() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, 100)
+    producers.snapshot(durable=0)
+    assert producers.stale == 1  # its batch may be refused
+    producers.snapshot(durable=1)
+    assert producers.stale == 0
+    producers.mark(2, 5, 120)
+    assert producers.stale == 2
+
+
 def test_those_who_are_active_are_told_by_what_is_durable_of_them() -> None:
     producers = Producers()
     producers.record(header(producer=1), 0, 100)

@@ -103,11 +103,12 @@ def test_a_segment_in_which_damage_was_found_is_not_carried() -> None:
         carry.kept_of(files, damaged, {(1, 0): 1, (1, 1): 1})
 
 
-def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_written_verifies_and_says_where_it_came_from(count: int) -> None:
     files = ForgetfulFiles()
-    sources = sealed(files, 2)
-    kept = [carry.kept_of(files, each, {(1, 1): 2}) for each in sources]
-    assert carry.bytes_of(kept) == HEADER_BLOCK_BYTES + 2 * ((3 << 20) + 48 + 36)
+    sources = sealed(files, count)
+    kept = [carry.kept_of(files, each, {(1, 1): count}) for each in sources]
+    assert carry.bytes_of(kept) == HEADER_BLOCK_BYTES + count * ((3 << 20) + 48 + 36)
     steps = carry.write(files, slot_of(files), sources[-1].sequence + 1, kept)
     pieces = 0
     while True:
@@ -117,9 +118,9 @@ def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
         except StopIteration as end:
             segment, carried = end.value
             break
-    assert pieces == 2  # a batch is not cut
+    assert pieces == count  # a batch is not cut
     assert carried.sequences == tuple(each.sequence for each in sources)
-    assert segment.info.ranges == {(1, 0): (0, 2)}
+    assert segment.info.ranges == {(1, 0): (0, count)}
     assert carried.bytes == segment.info.bytes
     assert set(carried.moves) == {(1, 0)}
     old, new = carried.moves[1, 0]

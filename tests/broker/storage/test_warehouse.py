@@ -9,12 +9,14 @@ import pytest
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from broker.storage.warehouse import (
+    _BEGUN,
     MARK,
     DirectoryRefused,
     check_warehouse,
     use_warehouse,
 )
 from lakehouse.location import check_contained, table_path, warehouse_of
+from tests.support.syscalls import SystemCalls, in_order
 
 
 def claim(path: Path, warehouse: Path | None = None) -> DataDirectory:
@@ -45,6 +47,20 @@ def test_tables_lie_where_they_always_did_unless_it_is_said(data: Path) -> None:
     start(data)
     assert not (data / "tables").is_symlink()
     assert warehouse_of(data) == data / "tables"
+
+
+def test_whose_a_warehouse_is_lasts_before_anything_says_so(
+    data: Path, away: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a power cut it is this directory's, or nobody's."""
+    calls = SystemCalls(monkeypatch, tmp_path)
+    start(data, away)
+    begun, mark = f"data/{_BEGUN}", f"far/away/{MARK}"
+    own = f"{mark}.{(data / MARK).read_text().strip()}"
+    steps = [f"sync {begun}.new", f"rename {begun}.new {begun}", "sync directory data",
+             f"sync {own}.new", f"link {own} {mark}", "sync directory far/away",
+             f"rename {begun} data/{MARK}", "sync directory data"]  # fmt: skip
+    assert in_order(calls.events, steps)
 
 
 def test_a_warehouse_is_made_and_known_by_the_data_directory_alone(
