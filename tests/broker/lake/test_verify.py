@@ -9,6 +9,7 @@ import deltalake
 import pytest
 from structlog.testing import capture_logs
 
+from broker.lake import verify
 from broker.lake.verify import Verifier
 from lakehouse.log.commit import remove_files
 from lakehouse.log.delta_log import entry_path, load
@@ -262,6 +263,35 @@ def test_whatever_stands_in_an_entry_the_table_is_not_verified_until_it_goes(
     entry.unlink()
     assert verifier.ends() == {0: 10}
     assert verifier.problem is None
+
+
+def test_what_nobody_foresaw_in_a_table_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+
+    def odd(_path: str) -> None:
+        raise RecursionError("too deep")
+
+    with monkeypatch.context() as patch, capture_logs() as told:
+        patch.setattr(verify, "load", odd)
+        assert [verifier.ends(), verifier.ends()] == [None, None]
+    assert "its segments stay: RecursionError" in (verifier.problem or "")
+    assert [one["event"] for one in told] == ["table not verified"]
+    assert verifier.ends() == {0: 10}
+
+
+def test_the_table_of_another_topic_is_nothing_of_this_one(tmp_path: Path) -> None:
+    """Nor what it lacks: it is followed by whoever it belongs to."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    (file,) = load(writer.path).files
+    Path(writer.path, file).unlink()
+    verifier = Verifier("f" * 32, writer.path)
+    assert verifier.ends() == {}
+    assert (verifier.version, verifier.lacking, verifier.problem) == (-1, {}, None)
 
 
 def test_an_entry_that_was_replaced_is_verified_anew(tmp_path: Path) -> None:
