@@ -6,7 +6,11 @@ the peer, wait) and asks to be woken when something is given back.
 
 The smallest wait shortest: who asks for 64 MiB must not hold up who asks for one. But
 where there is always somebody who asks for one, who asks for 64 would wait for ever; so
-one who was refused often may be put first, and until it was served nobody else is.
+one who was refused often may be put first, and until it was served nobody else is. Who
+waits under a name of its own is put first when all others have lined up twice since.
+
+Whoever is woken looks for what it may take, which is work. So nobody is for whom there
+is no room: of a thousand who wait for a megabyte, each that comes back wakes one.
 
 Even when a single request is larger than the budget it is admitted while nothing else
 is: a limit that can never be met would be a connection that hangs for ever.
@@ -14,26 +18,40 @@ is: a limit that can never be met would be a connection that hangs for ever.
 
 import heapq
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 _GONE_MAX: Final = 100
 """So many of those who wait no more may stand in line, and as many as wait."""
+
+PASSED_OVER_MAX: Final = 200
+"""So many may line up behind one, besides twice as many as wait, before it is first."""
+
+
+class _Waiting(NamedTuple):
+    wake: Callable[[], None]
+    size: int
+    who: object
 
 
 class Budget:
     """Bytes that may be taken, and who waits for them. Not thread-safe."""
 
-    __slots__ = ("_arrivals", "_first", "_order", "_waiting", "bytes_max", "taken")
+    __slots__ = (
+        "_arrivals", "_first", "_first_arrival", "_order", "_waiting", "bytes_max",
+        "taken",
+    )  # fmt: skip
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.taken = 0
-        self._waiting: dict[int, Callable[[], None]] = {}
+        self._waiting: dict[int, _Waiting] = {}
         """By arrival."""
         self._order: list[tuple[int, int]] = []
         """A heap of sizes and arrivals, also of some who wait no more."""
         self._arrivals = 0
         self._first: object = None
+        self._first_arrival = 0
+        """Where the first one waits, or last did; 0 if that is not known."""
 
     @property
     def spent(self) -> bool:
@@ -56,11 +74,14 @@ class Budget:
         """Take bytes if they fit, or if nobody else holds any; and nobody is first."""
         if self._first is not None and who is not self._first:
             return False
-        if self.taken and self.taken + size > self.bytes_max:
+        if not self._fits(size):
             return False
         self.taken += size
         self.step_back(who)
         return True
+
+    def _fits(self, size: int) -> bool:
+        return not self.taken or self.taken + size <= self.bytes_max
 
     def put_first(self, who: object) -> None:
         """Until this one has taken bytes, or stepped back, nobody else may."""
@@ -70,7 +91,7 @@ class Budget:
     def step_back(self, who: object) -> None:
         """Give up the first place; those who wait are woken."""
         if who is not None and who is self._first:
-            self._first = None
+            self._first, self._first_arrival = None, 0
             self._wake()
 
     def give(self, size: int) -> None:
@@ -85,23 +106,37 @@ class Budget:
 
     def _wake(self) -> None:
         for _ in range(len(self._waiting)):
-            if self.spent:
-                break
-            self._wake_next()
-
-    def _wake_next(self) -> None:
-        while self._order:
-            wake = self._waiting.pop(heapq.heappop(self._order)[1], None)
-            if wake is not None:
-                wake()
+            arrival = self._next()
+            if arrival is None or self.spent:
                 return
+            if not self._fits(self._waiting[arrival].size):
+                return
+            self._waiting.pop(arrival).wake()
 
-    def wait(self, wake: Callable[[], None], size: int = 0) -> int:
-        """Call ``wake`` once, when bytes have been given back; ``size`` are wanted.
-        Returns what `forget` takes."""
+    def _next(self) -> int | None:
+        """The arrival of who is to be woken next; None if nobody is: who is first and
+        was woken may still look for what it takes."""
+        while self._order and self._order[0][1] not in self._waiting:
+            heapq.heappop(self._order)
+        if not self._order:
+            return None
+        oldest = next(iter(self._waiting))
+        who, passed_over = self._waiting[oldest].who, self._arrivals - oldest
+        many = 2 * len(self._waiting) + PASSED_OVER_MAX
+        if who is not None and self._first is None and passed_over > many:
+            self._first, self._first_arrival = who, oldest
+        if self._first_arrival:
+            return self._first_arrival if self._first_arrival in self._waiting else None
+        return self._order[0][1]
+
+    def wait(self, wake: Callable[[], None], size: int = 0, who: object = None) -> int:
+        """Call ``wake`` once, when ``size`` bytes may be taken, by ``who`` if it has to
+        be first. Returns what `forget` takes."""
         self._arrivals += 1
-        self._waiting[self._arrivals] = wake
+        self._waiting[self._arrivals] = _Waiting(wake, size, who)
         heapq.heappush(self._order, (size, self._arrivals))
+        if who is not None and who is self._first:
+            self._first_arrival = self._arrivals
         return self._arrivals
 
     def forget(self, arrival: int) -> None:

@@ -147,6 +147,7 @@ class Wal:
         reader = BatchReader(files, self._segments, self._cache)
         self.view, self.views, self.read = reader.view, reader.views, reader.read
         self.rest = reader.rest
+        self.is_closed = False
 
     @classmethod
     def open(
@@ -410,7 +411,9 @@ class Wal:
         return frozenset([each.sequence for each in old] + swept)
 
     def close(self) -> None:
-        """Finish what waits, then close the files. Blocks; views stay readable."""
+        """Finish what waits, then close the files. Blocks; views stay readable, and
+        what reads on from a file fails."""
+        self.is_closed = True
         if self._writer.failed is None:
             self.sync()
             self._writer.stop()

@@ -55,6 +55,11 @@ PLACE_BYTES = 512
 SHARED_PART = 4
 """Of the memory of all fetches answers may keep one in so many for what they share."""
 
+PART_OF_ROOM = 4
+"""An answer takes one part in so many of what is left, at most. Who comes first would
+have all of it, and a peer that is slow is cut off while others wait: no answer may be
+so large that its link takes longer for it than they are let wait."""
+
 CUT_BYTES_MIN = 1 << 20
 """No answer is cut to less than this when memory is short; it waits instead."""
 
@@ -99,8 +104,8 @@ class FetchFuture(asyncio.Future[FetchResponse]):
 class Fetch(DelayedOperation):
     """The places of one fetch; ``answer`` makes the response once they are filled.
 
-    What must be read into memory is first reserved in ``memory``. When that is short,
-    the answer is cut to what is left, and waits when even a small one does not fit.
+    What must be read into memory is first reserved in ``memory``. The answer is cut to
+    a part of what is left there, and waits when even a small one does not fit.
     So it is with what is converted, whose size is known when that was done: if nothing
     of it fits, all is given back, and it is read again when so much is there.
     """
@@ -243,6 +248,7 @@ class Fetch(DelayedOperation):
         """Its connection is lost: it is not completed. A read under way goes on."""
         self._future = None
         self._memory.forget(self._arrival)
+        self._memory.step_back(self)
         if self._purgatory is not None:
             self._purgatory.drop(self)
 
@@ -301,12 +307,16 @@ class Fetch(DelayedOperation):
     def _read(self) -> None:
         """Answer with what is in memory, or when the rest has been read."""
         if self._future is None or self._future.done():
+            self._memory.step_back(self)
             return
         steps = self._plan_and_reserve()
         if self._count > TURN_PLACES:
             self._go_on(self._read_in_turns(steps))
-        else:
+            return
+        try:
             to_its_end(steps)
+        except Exception as error:  # noqa: BLE001 - not to who gave memory back
+            self._fail(error)
 
     async def _read_in_turns(self, steps: Steps[None]) -> None:
         work = self._long_work()
@@ -381,7 +391,7 @@ class Fetch(DelayedOperation):
         """Hold nothing, and read again when there is room for what it becomes."""
         for place in self._places:
             place.clear()
-        self._arrival = self._memory.wait(self._read, self._wanted)
+        self._arrival = self._memory.wait(self._read, self._wanted, self)
         reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
@@ -398,6 +408,7 @@ class Fetch(DelayedOperation):
     def _fail(self, error: Exception) -> None:
         """Tell whoever awaits the answer, and break the circle with them."""
         future, self._future = self._future, None
+        self._memory.step_back(self)
         if future is not None and not future.done():
             future.set_exception(error)
 
@@ -406,6 +417,7 @@ class Fetch(DelayedOperation):
     ) -> None:
         """Complete the future, and break the circle with who awaits it."""
         future, self._future = self._future, None
+        self._memory.step_back(self)
         if future is not None and not future.done():
             future.reservation = reservation
             future.set_result(response)
@@ -425,18 +437,16 @@ class Fetch(DelayedOperation):
     def _reserve(self, reading: Reading | None) -> Steps[None]:
         """Start the reading when there is memory for it."""
         memory, needed = self._memory, self._needed_bytes()
-        if needed > memory.room:
+        fits = max(memory.room // PART_OF_ROOM, CUT_BYTES_MIN)
+        if needed > fits:
             if reading is not None:
                 reading.close()
-            room = min(max(memory.room, CUT_BYTES_MIN), self._bytes_max)
-            cut = yield from self._plan(room)
-            if (
-                cut is None and not self._wanted
-            ):  # what is in memory already fills so small an answer
+            cut = yield from self._plan(min(fits, self._bytes_max))
+            if cut is None and not self._wanted:  # what is in memory fills it
                 self._finish(None)
                 return
             reading, needed = cut, self._needed_bytes()
-        if memory.try_take(needed):
+        if memory.try_take(needed, self):
             reservation = Reservation(memory, needed)
             if reading is None:
                 self._finish(reservation)
@@ -447,7 +457,7 @@ class Fetch(DelayedOperation):
                 reading.close()
             for place in self._places:
                 place.clear()
-            self._arrival = memory.wait(self._read, needed)
+            self._arrival = memory.wait(self._read, needed, self)
 
     def _needed_bytes(self) -> int:
         later = sum(place.later_bytes for place in self._places)
@@ -456,10 +466,7 @@ class Fetch(DelayedOperation):
     async def _retained_bytes(self, reservation: Reservation) -> int:
         """Bytes that stay in memory for what was read. While others have taken much,
         that is not kept for the sake of a part of it, but the part is copied."""
-        later, memory = (
-            [place for place in self._places if place.is_later],
-            self._memory,
-        )
+        memory, later = self._memory, [one for one in self._places if one.is_later]
         retained = sum(place.retained_bytes for place in later)
         needed = memory.taken - reservation.bytes + retained
         if needed <= memory.bytes_max // SHARED_PART:

@@ -272,6 +272,8 @@ class Reader:
         reported = self._reported
         if place.partition is None or error.message in reported:
             return
+        if self._wal.is_closed:  # it reads for nobody: its connection is gone
+            return
         if len(reported) >= REPORTED_MAX:
             reported.clear()
         reported.add(error.message)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.runtime.budget import Budget, Reservation
+from broker.runtime.budget import PASSED_OVER_MAX, Budget, Reservation
 
 
 def test_no_more_than_the_limit_is_taken_by_asking() -> None:
@@ -48,8 +48,47 @@ def test_the_smallest_is_woken_first_and_the_limit_is_seen() -> None:
     for size in (64, 1, 30, 1):
         budget.wait(lambda size=size: woken.append(size), size)
     budget.give(10)
+    assert woken == [1, 1]
+    budget.give(20)
+    assert woken == [1, 1, 30]  # 64 is not let look for what is not there
+    budget.give(70)
     assert woken == [1, 1, 30, 64]
     assert not budget.is_awaited
+
+
+def test_of_many_who_want_the_same_as_many_are_woken_as_there_is_room_for() -> None:
+    budget, looks = Budget(100), list[int]()
+
+    def want(who: int) -> None:
+        looks.append(who)
+        if not budget.try_take(10):
+            budget.wait(lambda: want(who), 10)
+
+    for who in range(1_000):
+        want(who)
+    looks.clear()
+    for _ in range(50):
+        budget.give(10)
+    assert looks == list(range(10, 60))
+
+
+def test_who_waits_under_a_name_is_first_when_the_others_lined_up_twice_since() -> None:
+    budget, large, woken = Budget(100), object(), list[str]()
+    budget.take(100)
+    budget.wait(lambda: woken.append("large"), 80, large)
+    for _ in range(PASSED_OVER_MAX + 20):
+        budget.wait(lambda: budget.try_take(10) and woken.append("small"), 10)
+        budget.give(10)
+        if budget.taken < 100:
+            break
+    assert woken == ["small"] * PASSED_OVER_MAX + ["small"] * 3
+    assert not budget.try_take(1)  # what comes back is kept for it
+    budget.give(70)
+    assert woken[-1] == "large"
+    budget.give(10)
+    assert woken[-1] == "large"  # nobody else while it looks
+    assert budget.try_take(80, large)
+    assert woken[-1] == "small"
 
 
 def test_giving_back_more_than_was_taken_is_our_mistake() -> None:

@@ -1,19 +1,23 @@
 """Waiting fetches: completed once, by bytes, by an error, or by time."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.apis.fetch import fetch
 from broker.lake.cold import ColdRead
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import FetchResponse
-from broker.runtime.budget import Budget
+from broker.runtime.budget import PASSED_OVER_MAX, Budget
 from broker.runtime.partitions.fetches import (
     CUT_BYTES_MIN,
+    PART_OF_ROOM,
     Fetch,
     FetchFuture,
     check_offset,
@@ -323,6 +327,38 @@ def test_an_answer_is_cut_to_the_memory_that_is_left(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_no_answer_takes_all_the_memory_that_is_left(tmp_path: Path) -> None:
+    """Whose link is slow would keep it from others for as long as it takes that."""
+
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            broker.fetched = Budget(PART_OF_ROOM * 7 * BATCH_BYTES // 2)
+            assert lengths(await all_of_it(broker)) == [BATCH_BYTES] * 3
+
+    run(scenario)
+
+
+def test_a_read_that_the_end_of_the_log_broke_off_is_no_fault_of_the_disk(
+    tmp_path: Path,
+) -> None:
+    def refuse(_spans: object) -> list[bytes]:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            broker.wal.read = refuse
+            logged = []
+            for broker.wal.is_closed in (True, False):
+                with capture_logs() as logs:
+                    response = await all_of_it(broker)
+                part = response.responses[0].partitions[0]
+                assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                logged.append([one["event"] for one in logs])
+            assert logged == [[], ["cannot serve"]]
+
+    run(scenario)
+
+
 def test_when_not_even_a_small_answer_fits_it_waits_and_holds_nothing(
     tmp_path: Path,
 ) -> None:
@@ -336,7 +372,7 @@ def test_when_not_even_a_small_answer_fits_it_waits_and_holds_nothing(
             assert memory.is_awaited
             assert (waiting.done(), memory.taken) == (False, CUT_BYTES_MIN)
             memory.give(CUT_BYTES_MIN)
-            assert lengths(await waiting) == [BATCH_BYTES] * 3
+            assert lengths(await waiting) == [BATCH_BYTES] * 2
 
     run(scenario)
 
@@ -354,6 +390,38 @@ def test_who_waits_for_memory_and_goes_is_waited_for_by_nobody(tmp_path: Path) -
             assert memory.is_awaited
             waiting.abandon()
             assert not memory.is_awaited
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("how", ["abandoned", "cancelled", "broken", "answered"])
+def test_who_is_first_for_memory_and_ends_lets_the_others_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """However it ends: else no fetch would read from disk any more."""
+
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            memory = broker.fetched = Budget(CUT_BYTES_MIN + BATCH_BYTES)
+            memory.take(CUT_BYTES_MIN)
+            waiting = all_of_it(broker)
+            for _ in range(PASSED_OVER_MAX + 3):
+                memory.forget(memory.wait(lambda: None))
+            memory.give(1)  # not enough; but it is first from now on
+            assert not memory.try_take(1)
+            if how == "abandoned":
+                waiting.abandon()
+            elif how == "cancelled":
+                waiting.cancel()
+            elif how == "broken":
+                monkeypatch.delattr(Fetch, "_plan")
+            memory.give(CUT_BYTES_MIN - 1)
+            if how == "answered":
+                assert lengths(await waiting) == [BATCH_BYTES] * 2
+            elif how == "broken":
+                with pytest.raises(AttributeError):
+                    await waiting
+            assert memory.try_take(1)
 
     run(scenario)
 
