@@ -23,6 +23,7 @@ _LENGTH: Final = b"content-length"
 _CODING: Final = b"transfer-encoding"
 HEAD_BYTES_MAX: Final = 16 << 10
 """So much of a head, or of what announces a chunk, is gathered until it is whole."""
+_TOO_LARGE: Final = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 _TOO_LONG: Final = f"A request's head has at most {HEAD_BYTES_MAX} bytes."
 
 
@@ -60,17 +61,24 @@ class Framed(h11.Connection):
     def _believed(self, event: Any) -> Any:
         if isinstance(event, h11.Request):
             self._is_of_head = event.method == b"HEAD"
+            if _bytes_of(event) > HEAD_BYTES_MAX:
+                raise h11.RemoteProtocolError(_TOO_LONG, _TOO_LARGE)
             said = {name for name, _ in event.headers}
             if said >= {_LENGTH, _CODING}:
                 raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding")
         return event
 
 
+def _bytes_of(head: h11.Request) -> int:
+    """About: h11 keeps no spaces, and bounds a head only as long as it is not whole."""
+    return len(head.target) + sum(len(n) + len(v) + 4 for n, v in head.headers)
+
+
 def _answer(
     fault: h11.RemoteProtocolError,
 ) -> tuple[h11.Response, h11.Data, h11.EndOfMessage]:
     status = HTTPStatus(fault.error_status_hint)
-    is_long = status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    is_long = status == _TOO_LARGE
     why = _TOO_LONG if is_long else f"{fault}."
     message = f"HTTP {status.value} {status.phrase}: {why}"
     body = json.dumps({"error_code": status.value, "message": message}).encode()

@@ -16,7 +16,10 @@ from broker.cli.failures import UserError
 from broker.cli.group_offsets import reset_offsets
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
-app = typer.Typer(help="Look at consumer groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at consumer groups, delete them, and move them to other offsets.",
+    no_args_is_help=True,
+)
 app.command("reset-offsets")(reset_offsets)
 
 Group = Annotated[str, typer.Argument(help="The group's id.")]

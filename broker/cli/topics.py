@@ -19,7 +19,9 @@ from broker.cli.client import TIMEOUT_S, admin, await_all
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
-app = typer.Typer(help="Create, look at and change topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, look at, change, trim and delete topics.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help="The topic's name.")]
 Partitions = Annotated[

@@ -84,6 +84,7 @@ LONG = b"X-Long: " + b"x" * 8_000 + b"\r\n"
     ("sent", "status", "words"),
     [
         (HEAD + LONG * 25 + b"\r\n", 431, "16384 bytes"),
+        (HEAD + LONG * 2 + b"X-Long: " + b"x" * 380 + b"\r\n\r\n", 431, "16384 bytes"),
         (HEAD + b"X-Long: " + b"x" * 200_000, 431, "16384 bytes"),
         (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: plane\r\n\r\n", 431, "16384"),
         (b"\x16\x03\x01 what TLS says\r\n\r\n", 400, "request line"),

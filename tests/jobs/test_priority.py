@@ -15,6 +15,13 @@ for niceness in (15, 0):
     set_worker_niceness(niceness)
     print(os.getpriority(os.PRIO_PROCESS, 0))
 """
+UNPRIVILEGED = """
+import os, resource
+from jobs.priority import set_worker_niceness
+resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+if os.getuid() == 0:
+    os.setuid(65534)
+"""
 SESSION = """
 from jobs.priority import AUTOGROUP, set_session_niceness
 print(set_session_niceness(7))
@@ -34,11 +41,13 @@ def printed(program: str, own_session: bool = True) -> list[str]:
     return done.stdout.split()
 
 
-def test_a_worker_steps_back_only_as_far_as_it_may_return_from() -> None:
-    if may_restore():
-        assert printed(WORKER) == ["15", "0"]
-    else:
-        assert printed(WORKER) == [str(CAUTIOUS_NICENESS)] * 2
+@pytest.mark.skipif(not may_restore(), reason="not root, nor allowed to come back")
+def test_a_worker_that_may_return_steps_back_as_far_as_it_is_to() -> None:
+    assert printed(WORKER) == ["15", "0"]
+
+
+def test_a_worker_that_may_not_return_steps_back_a_little() -> None:
+    assert printed(UNPRIVILEGED + WORKER) == [str(CAUTIOUS_NICENESS)] * 2
 
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="the kernel groups no sessions")

@@ -41,6 +41,11 @@ def hurried(monkeypatch):
     monkeypatch.setattr(member, "COMMIT_S", 0.05)
 
 
+def test_whose_reader_takes_nothing_stays_a_member_for_a_day_and_commits_itself():
+    assert member.CONFIG["max.poll.interval.ms"] == 24 * 60 * 60 * 1_000
+    assert member.CONFIG["enable.auto.commit"] is False
+
+
 def test_only_of_what_is_still_assigned_it_is_committed_what_was_written():
     one = Member()
     commit(one, "t", {0: 5, 1: 7})
