@@ -18,7 +18,7 @@ from broker.records.batch import split
 from broker.records.layout import MAGIC, MAGIC_AT
 from broker.records.message_set import first_message_bytes, to_batch, to_message_set
 from broker.runtime.budget import Reservation
-from broker.runtime.partitions.fetches import check_offset
+from broker.runtime.partitions.fetches import check_offset, part_of_room
 from broker.runtime.partitions.partition import Partition, bare
 from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
@@ -84,9 +84,11 @@ async def convert_fetched(
     gets no message asks for the same offset for ever.
 
     ``reservation`` holds what was read, and grows by what that becomes. Where it
-    cannot, the answer ends. Returns 0, or the bytes that the first messages need.
+    cannot, or has its part of what is left, the answer ends. Returns 0, or the bytes
+    that the first messages need.
     """
-    room, nothing_yet = bytes_max, True
+    room = min(bytes_max, part_of_room(broker.fetched, reservation.bytes))
+    nothing_yet = True
     taken = sum(place.size for place in places if place.is_later)
     for place in places:
         if not is_heard():

@@ -64,6 +64,14 @@ CUT_BYTES_MIN = 1 << 20
 """No answer is cut to less than this when memory is short; it waits instead."""
 
 
+REFUSALS_MAX = 8  # a fetch that waited for memory so often is first
+
+
+def part_of_room(memory: Budget, held: int = 0) -> int:
+    """What an answer may take that holds some bytes already."""
+    return max((memory.room + held) // PART_OF_ROOM, CUT_BYTES_MIN)
+
+
 def check_offset(partition: Partition, offset: int) -> None:
     """Raise OFFSET_OUT_OF_RANGE unless ``offset`` is from the log start to the end.
 
@@ -111,26 +119,10 @@ class Fetch(DelayedOperation):
     """
 
     __slots__ = (
-        "_answer",
-        "_arrival",
-        "_before",
-        "_bytes_max",
-        "_convert",
-        "_count",
-        "_fill_places",
-        "_found",
-        "_future",
-        "_is_hurried",
-        "_max_wait_ms",
-        "_memory",
-        "_min_bytes",
-        "_places",
-        "_purgatory",
-        "_reader",
-        "_task",
-        "_unwaited",
-        "_wanted",
-        "_work",
+        "_answer", "_arrival", "_before", "_bytes_max", "_convert", "_count",
+        "_fill_places", "_found", "_future", "_is_hurried", "_max_wait_ms", "_memory",
+        "_min_bytes", "_places", "_purgatory", "_reader", "_refusals", "_task",
+        "_unwaited", "_wanted", "_work",
     )  # fmt: skip
 
     def __init__(
@@ -169,6 +161,7 @@ class Fetch(DelayedOperation):
         self._max_wait_ms = 0
         self._arrival = 0
         """What `Budget.wait` returned last."""
+        self._refusals = 0
         self._found = 0
         self._work: LongWork | None = None
         """That of its request; None: it waited, and what it does then begins anew."""
@@ -236,9 +229,8 @@ class Fetch(DelayedOperation):
 
     def _long_work(self) -> LongWork:
         """All of it that takes some turns is one, from when it did not wait."""
-        if self._work is None:
-            self._work = LongWork()
-        return self._work
+        work = self._work = self._work or LongWork()
+        return work
 
     def _keys(self) -> Iterable[Hashable]:
         """What it waits for; looked at when it was looked whether it must wait."""
@@ -262,7 +254,7 @@ class Fetch(DelayedOperation):
         return FetchFuture(self, PLACE_BYTES * max(self._count, 1))
 
     def _is_enough_now(self) -> bool:
-        """The first look: nothing to wait for, or enough; see ``_look_at``."""
+        """Nothing to wait for, or enough: ``_look_at``."""
         return not self._places or self._look_at(self._places)
 
     def _look_at(self, places: Sequence[Place]) -> bool:
@@ -350,6 +342,7 @@ class Fetch(DelayedOperation):
                     return
                 if await self._is_to_wait():
                     reservation.release()
+                    self._memory.step_back(self)
                     self._wait()
                     return
                 reservation.resize(sum(place.size for place in self._places))
@@ -391,7 +384,7 @@ class Fetch(DelayedOperation):
         """Hold nothing, and read again when there is room for what it becomes."""
         for place in self._places:
             place.clear()
-        self._arrival = self._memory.wait(self._read, self._wanted, self)
+        self._wait_for(self._wanted)
         reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
@@ -407,8 +400,8 @@ class Fetch(DelayedOperation):
 
     def _fail(self, error: Exception) -> None:
         """Tell whoever awaits the answer, and break the circle with them."""
-        future, self._future = self._future, None
         self._memory.step_back(self)
+        future, self._future = self._future, None
         if future is not None and not future.done():
             future.set_exception(error)
 
@@ -437,8 +430,7 @@ class Fetch(DelayedOperation):
     def _reserve(self, reading: Reading | None) -> Steps[None]:
         """Start the reading when there is memory for it."""
         memory, needed = self._memory, self._needed_bytes()
-        fits = max(memory.room // PART_OF_ROOM, CUT_BYTES_MIN)
-        if needed > fits:
+        if needed > (fits := part_of_room(memory)):
             if reading is not None:
                 reading.close()
             cut = yield from self._plan(min(fits, self._bytes_max))
@@ -457,7 +449,15 @@ class Fetch(DelayedOperation):
                 reading.close()
             for place in self._places:
                 place.clear()
-            self._arrival = memory.wait(self._read, needed, self)
+            self._wait_for(needed)
+
+    def _wait_for(self, needed: int) -> None:
+        """Read again when there is so much. Who looks in turns finds what others left,
+        and stands behind them again: so it is first after some times."""
+        self._refusals += 1
+        if self._refusals >= REFUSALS_MAX:
+            self._memory.put_first(self)
+        self._arrival = self._memory.wait(self._read, needed, self)
 
     def _needed_bytes(self) -> int:
         later = sum(place.later_bytes for place in self._places)
@@ -468,8 +468,8 @@ class Fetch(DelayedOperation):
         that is not kept for the sake of a part of it, but the part is copied."""
         memory, later = self._memory, [one for one in self._places if one.is_later]
         retained = sum(place.retained_bytes for place in later)
-        needed = memory.taken - reservation.bytes + retained
-        if needed <= memory.bytes_max // SHARED_PART:
+        taken = memory.taken - reservation.bytes
+        if taken + retained <= memory.bytes_max // SHARED_PART:
             return retained
         loop = asyncio.get_running_loop()
         for place in later:

@@ -21,6 +21,7 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
 )
 from broker.records import message_set
+from broker.runtime.partitions.fetches import CUT_BYTES_MIN, PART_OF_ROOM
 from broker.runtime.partitions.reads import TURN_PLACES
 from broker.runtime.services import CONVERSIONS_MAX, Broker
 from tests.support.batches import Record, make_batch
@@ -613,6 +614,28 @@ def test_an_old_answer_ends_where_the_memory_does(tmp_path: Path) -> None:
             answers = response.responses[0].partitions
             assert [len(messages_in(one)) for one in answers] == [1000, 0, 0]
             assert [one.error_code for one in answers] == [0, 0, 0]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_no_old_answer_takes_all_the_memory_that_is_left(tmp_path, version) -> None:
+    """Out of memory or from disk: else one of 50 MB would be all that there is."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path, fetch_max_bytes=50 << 20) as broker:
+            await create(broker, "t", 4)
+            for partition in range(4):
+                batch = batch_of(b"x" * 500_000)
+                await produce_one(broker, "t", batch, partition=partition)
+            broker.fetched.bytes_max = PART_OF_ROOM * 5 * CUT_BYTES_MIN // 4
+            places = [(partition, 0) for partition in range(4)]
+            request = fetch_request(
+                "t", *places, bytes_max=50 << 20, partition_bytes_max=50 << 20
+            )
+            answers = (await call(fetch, request, broker, version)).responses[0]
+            found = [len(messages_in(one)) for one in answers.partitions]
+            assert found == [1, 1, 0, 0]
 
     run(scenario)
 

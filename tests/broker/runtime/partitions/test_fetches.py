@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -390,6 +391,47 @@ def test_who_waits_for_memory_and_goes_is_waited_for_by_nobody(tmp_path: Path) -
             assert memory.is_awaited
             waiting.abandon()
             assert not memory.is_awaited
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("parts", [TURN_PLACES, TURN_PLACES + 1])
+def test_who_looks_in_turns_for_memory_that_others_took_has_its_own_in_the_end(
+    tmp_path: Path, parts: int
+) -> None:
+    """Twenty others line up again after each answer of theirs."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path, hot_bytes=0, fetch_max_bytes=ANSWER_BYTES) as broker:
+            await create(broker, "t", partitions=parts)
+            await produce_one(broker, "t", batch_of(bytes(BATCH_BYTES)))
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"x"))
+            memory = broker.fetched = Budget(4 * CUT_BYTES_MIN)
+            served = list[object]()
+
+            def ask(other: object) -> None:
+                if memory.try_take(CUT_BYTES_MIN, other):
+                    served.append(other)
+                else:
+                    memory.wait(partial(ask, other), CUT_BYTES_MIN, other)
+
+            for _ in range(20):
+                ask(object())
+            places = ("t", *[(number, 0) for number in range(parts)])
+            waiting = start(
+                fetch, fetch_request(*places, bytes_max=ANSWER_BYTES), broker, 12
+            )
+            for _ in range(500):
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                if waiting.done() or memory.taken > len(served) * CUT_BYTES_MIN:
+                    break  # it has its own, and reads
+                memory.give(CUT_BYTES_MIN)
+                ask(served.pop(0))
+            else:
+                pytest.fail("others have all of it")
+            assert lengths(await waiting) == [BATCH_BYTES, 1]
 
     run(scenario)
 
