@@ -21,12 +21,14 @@ from confluent_kafka import (
 from broker.cli import member, topic_look
 from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.interrupts import end_at_interrupt
+from broker.cli.interrupts import end_at_interrupt, interrupt_deferred
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
 from broker.cli.topic_look import TopicLook
 
 BATCH = 1_000
+SECTION_BYTES = 65_536
+"""What a pipe holds."""
 PASSING = {KafkaError._MAX_POLL_EXCEEDED, *member.GONE}
 """It joins its group again; it goes on when there is such a topic (`TopicLook`)."""
 OFFSET_MAX = 2**63 - 1
@@ -180,22 +182,40 @@ def millis(text: str) -> int:
 def _print(
     found: Iterable[list[Any]], count: int | None, json: bool, written: dict[int, int]
 ) -> None:
-    """Whole batches at a time: a flush for each line would be most of the work.
+    """Many lines at a time: a flush for each would be most of the work. Where ctrl-C
+    ends it, whole lines were written, each once, and all of them are in ``written``.
 
     ``written``: partition -> the offset behind the last record of it that was.
     """
     output, shown = sys.stdout.buffer, 0
     for messages in found:
-        for message in messages:
-            line = message.value() or b""
-            if json:
-                line = jsonlib.dumps(as_json(message)).encode()
-            output.write(line + b"\n")
-        output.flush()
-        written.update((one.partition(), one.offset() + 1) for one in messages)
+        for lines, ends in _sections(messages, json):
+            with interrupt_deferred():
+                output.write(lines)
+                output.flush()
+                written.update(ends)
         shown += len(messages)
         if shown == count:
             return
+
+
+def _sections(
+    messages: Iterable[Any], json: bool
+) -> Iterator[tuple[bytes, dict[int, int]]]:
+    """Lines, and the offsets behind them by partition; so few that ctrl-C need not wait
+    long for a slow reader of them."""
+    lines, ends = bytearray(), dict[int, int]()
+    for message in messages:
+        line = message.value() or b""
+        if json:
+            line = jsonlib.dumps(as_json(message)).encode()
+        lines += line + b"\n"
+        ends[message.partition()] = message.offset() + 1
+        if len(lines) >= SECTION_BYTES:
+            yield bytes(lines), ends
+            lines, ends = bytearray(), {}
+    if lines:
+        yield bytes(lines), ends
 
 
 def _batches(
