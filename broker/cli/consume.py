@@ -52,8 +52,9 @@ def consume(
         bool,
         typer.Option(
             "--exit-at-end",
-            help="Stop when all has been read; with exit code 1 if nothing comes of "
-            f"what has not for {LONG_MS // 1000} s.",
+            help="Stop when all has been read; with exit code 1 if the topic is gone, "
+            f"or if for {LONG_MS // 1000} s nothing comes of what has not been read or "
+            "no broker answers who waits for its group.",
         ),
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -228,7 +229,9 @@ def _batches(
 ) -> Iterator[list[Any]]:
     """What has come, up to ``count`` records in all, until all partitions ended."""
     left = count
-    while not exit_at_end or (open_partitions and not silence.is_long):
+    while not exit_at_end or not (
+        silence.is_long or _is_read(consumer, open_partitions, look)
+    ):
         open_partitions |= look.added()
         if exit_at_end:
             look.check()
@@ -245,6 +248,22 @@ def _batches(
             yield found
         if left is not None:
             left -= len(found)
+
+
+def _is_read(consumer: Consumer, open_partitions: set[int], look: TopicLook) -> bool:
+    """Whether all partitions ended. Those of nothing did if a broker says that there is
+    the topic: a group gives none of one that is gone, and waits for whoever is away.
+
+    Raises:
+        UserError: it is gone, or no broker says anything for long.
+    """
+    if consumer.assignment():
+        look.note_assigned()
+        return not open_partitions
+    if not open_partitions:
+        return look.is_there()
+    look.await_assignment()
+    return False
 
 
 def _is_record(message: Any, open_partitions: set[int]) -> bool:

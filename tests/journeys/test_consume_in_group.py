@@ -28,6 +28,10 @@ from broker.cli import main
 main()
 """
 LOST_SOON = "from broker.cli import member; member.CONFIG['session.timeout.ms'] = 6000"
+SOON = """
+from broker.cli import topic_look
+topic_look.LONG_MS, topic_look.UNASSIGNED_EVERY_MS = 3000, 300
+"""
 AGAIN = " (partitions 0) is not committed, and comes to the group again\n"
 
 
@@ -212,3 +216,27 @@ def test_a_second_ctrl_c_ends_a_member_at_once(own: BrokerPart) -> None:
     finally:
         member.kill()
     assert member.returncode == -signal.SIGINT
+
+
+def test_who_is_assigned_nothing_waits_for_no_broker_without_end(
+    tmp_path: Path,
+) -> None:
+    own = BrokerPart(tmp_path / "data", "groups.initial_rebalance_delay_ms=600000")
+    own.start()
+    at = ["--bootstrap", own.bootstrap]
+    lakelog("produce", "t", *at, stdin=b"1\n")
+    member = started("consume", "t", "--group", "g", "--exit-at-end", *at, before=SOON)
+    try:
+        wait_until(lambda: "g" in lakelog("group", "list", *at).split())
+        with pytest.raises(subprocess.TimeoutExpired):
+            member.wait(6)  # a broker that answers is waited for
+        own.kill()
+        output, errors = member.communicate(timeout=IDLE_S)
+    finally:
+        member.kill()
+        own.end()
+    assert (member.returncode, output) == (1, b"")
+    assert errors.decode() == (
+        "lakelog: not at the end: nothing of t is assigned, and no broker answered for "
+        "3 s\n"
+    )
