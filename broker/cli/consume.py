@@ -21,12 +21,14 @@ from confluent_kafka import (
 from broker.cli import member, topic_look
 from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.interrupts import end_at_interrupt
+from broker.cli.interrupts import end_at_interrupt, interrupt_deferred
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from broker.cli.silence import CONFIG, LONG_MS, Silence
 from broker.cli.topic_look import TopicLook
 
 BATCH = 1_000
+SECTION_BYTES = 65_536
+"""What a pipe holds."""
 PASSING = {KafkaError._MAX_POLL_EXCEEDED, *member.GONE}
 """It joins its group again; it goes on when there is such a topic (`TopicLook`)."""
 OFFSET_MAX = 2**63 - 1
@@ -50,8 +52,9 @@ def consume(
         bool,
         typer.Option(
             "--exit-at-end",
-            help="Stop when all has been read; with exit code 1 if nothing comes of "
-            f"what has not for {LONG_MS // 1000} s.",
+            help="Stop when all has been read; with exit code 1 if the topic is gone, "
+            f"or if for {LONG_MS // 1000} s nothing comes of what has not been read or "
+            "no broker answers who waits for its group.",
         ),
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -180,22 +183,40 @@ def millis(text: str) -> int:
 def _print(
     found: Iterable[list[Any]], count: int | None, json: bool, written: dict[int, int]
 ) -> None:
-    """Whole batches at a time: a flush for each line would be most of the work.
+    """Many lines at a time: a flush for each would be most of the work. Where ctrl-C
+    ends it, whole lines were written, each once, and all of them are in ``written``.
 
     ``written``: partition -> the offset behind the last record of it that was.
     """
     output, shown = sys.stdout.buffer, 0
     for messages in found:
-        for message in messages:
-            line = message.value() or b""
-            if json:
-                line = jsonlib.dumps(as_json(message)).encode()
-            output.write(line + b"\n")
-        output.flush()
-        written.update((one.partition(), one.offset() + 1) for one in messages)
+        for lines, ends in _sections(messages, json):
+            with interrupt_deferred():
+                output.write(lines)
+                output.flush()
+                written.update(ends)
         shown += len(messages)
         if shown == count:
             return
+
+
+def _sections(
+    messages: Iterable[Any], json: bool
+) -> Iterator[tuple[bytes, dict[int, int]]]:
+    """Lines, and the offsets behind them by partition; so few that ctrl-C need not wait
+    long for a slow reader of them."""
+    lines, ends = bytearray(), dict[int, int]()
+    for message in messages:
+        line = message.value() or b""
+        if json:
+            line = jsonlib.dumps(as_json(message)).encode()
+        lines += line + b"\n"
+        ends[message.partition()] = message.offset() + 1
+        if len(lines) >= SECTION_BYTES:
+            yield bytes(lines), ends
+            lines, ends = bytearray(), {}
+    if lines:
+        yield bytes(lines), ends
 
 
 def _batches(
@@ -208,7 +229,9 @@ def _batches(
 ) -> Iterator[list[Any]]:
     """What has come, up to ``count`` records in all, until all partitions ended."""
     left = count
-    while not exit_at_end or (open_partitions and not silence.is_long):
+    while not exit_at_end or not (
+        silence.is_long or _is_read(consumer, open_partitions, look)
+    ):
         open_partitions |= look.added()
         if exit_at_end:
             look.check()
@@ -225,6 +248,22 @@ def _batches(
             yield found
         if left is not None:
             left -= len(found)
+
+
+def _is_read(consumer: Consumer, open_partitions: set[int], look: TopicLook) -> bool:
+    """Whether all partitions ended. Those of nothing did if a broker says that there is
+    the topic: a group gives none of one that is gone, and waits for whoever is away.
+
+    Raises:
+        UserError: it is gone, or no broker says anything for long.
+    """
+    if consumer.assignment():
+        look.note_assigned()
+        return not open_partitions
+    if not open_partitions:
+        return look.is_there()
+    look.await_assignment()
+    return False
 
 
 def _is_record(message: Any, open_partitions: set[int]) -> bool:

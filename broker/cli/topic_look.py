@@ -2,6 +2,10 @@
 
 librdkafka takes what it was assigned, and says nothing when that topic is deleted: it
 might be made again, and then it goes on. New partitions it finds for a group alone.
+
+A member that is assigned nothing looks more often if it wants to be at an end: there
+may be more members than partitions, the topic may be gone, or no broker answers, and
+librdkafka is silent in each case.
 """
 
 from collections.abc import Iterable
@@ -17,9 +21,11 @@ from confluent_kafka import (
 )
 
 from broker.cli.failures import UserError
+from broker.cli.silence import LONG_MS
 from broker.clock import Clock, SystemClock
 
 EVERY_MS: Final = 60_000
+UNASSIGNED_EVERY_MS: Final = 3_000
 ANSWER_S: Final = 1.0
 CONFIG: Final[dict[str, bool | int]] = {
     "allow.auto.create.topics": False,  # or a look would make it
@@ -48,19 +54,49 @@ class TopicLook:
         self._known = set(known)
         self._next_ms = self._clock.monotonic_ms() + EVERY_MS
         self._is_gone = False
+        self._unassigned_next_ms: int | None = None
+        self._unanswered_since_ms: int | None = None
 
     def added(self) -> set[int]:
         """Partitions that are read from their beginning from now on. Most calls do
         nothing; one a minute may block for a second."""
+        if self._clock.monotonic_ms() < self._next_ms:
+            return set()
+        found = self._look()
+        return set() if self._in_group else self._taken((found or set()) - self._known)
+
+    def note_assigned(self) -> None:
+        """What was not answered while nothing was assigned counts no more."""
+        self._unassigned_next_ms = self._unanswered_since_ms = None
+
+    def await_assignment(self) -> None:
+        """While nothing is assigned: `is_there`, every few seconds."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms < self._next_ms:
-            return set()
-        self._next_ms = now_ms + EVERY_MS
-        found = self._partitions()
-        if found is None:
-            return set()
-        self._report(is_gone=not found)
-        return set() if self._in_group else self._taken(found - self._known)
+        if self._unassigned_next_ms is None:
+            self._unassigned_next_ms = now_ms + UNASSIGNED_EVERY_MS
+        elif now_ms >= self._unassigned_next_ms:
+            self._unassigned_next_ms = now_ms + UNASSIGNED_EVERY_MS
+            self.is_there()
+
+    def is_there(self) -> bool:
+        """Whether a broker says so when it is asked now; may block for a second.
+
+        Raises:
+            UserError: it is gone, or no such look was answered for long.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if self._look() is not None:
+            self._unanswered_since_ms = None
+            self.check()
+            return True
+        if self._unanswered_since_ms is None:
+            self._unanswered_since_ms = now_ms
+        if now_ms - self._unanswered_since_ms >= LONG_MS:
+            raise UserError(
+                f"not at the end: nothing of {self._topic} is assigned, and no broker "
+                f"answered for {LONG_MS // 1000} s"
+            )
+        return False
 
     def check(self) -> None:
         """Raises UserError if it was gone at the last look: its end never comes."""
@@ -87,14 +123,16 @@ class TopicLook:
             )
         self._is_gone = is_gone
 
-    def _partitions(self) -> set[int] | None:
-        """Empty if it is not there; None if no broker says it."""
+    def _look(self) -> set[int] | None:
+        """Its partitions; None if no broker answers."""
+        self._next_ms = self._clock.monotonic_ms() + EVERY_MS
         try:
             listed = self._consumer.list_topics(self._topic, timeout=ANSWER_S)
         except KafkaException:
             return None
         found = listed.topics[self._topic]
-        if found.error is None:
-            return set(found.partitions)
-        gone = found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-        return set() if gone else None
+        code = None if found.error is None else found.error.code()
+        if code not in (None, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return self._known  # it has no leader just now, say
+        self._report(is_gone=not found.partitions)
+        return set(found.partitions)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.patience import STUCK_S
+from tests.support.patience import STUCK_S, wait_until
 from tests.support.process import BrokerPart, lakelog
 
 PROGRAM = """
@@ -18,7 +18,15 @@ faulthandler.register(signal.SIGUSR1)
 topic_look.EVERY_MS = 300
 topic_look.CONFIG["topic.metadata.refresh.interval.ms"] = 300
 topic_look.CONFIG["topic.metadata.propagation.max.ms"] = 300
+{more}
 main()
+"""
+LOST_SOON = """
+from broker.cli import member
+member.CONFIG["session.timeout.ms"] = 6000
+topic_look.EVERY_MS = 600_000  # it looks because it has to know
+topic_look.CONFIG["queued.min.messages"] = 1000
+topic_look.CONFIG["fetch.message.max.bytes"] = 50_000
 """
 Follow = Callable[..., subprocess.Popen[bytes]]
 
@@ -28,8 +36,9 @@ def follow(broker: BrokerPart) -> Iterator[Follow]:
     """Starts a command that goes on until the test ends."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def follow(*words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", PROGRAM, "consume", *words]
+    def follow(*words: str, more: str = "") -> subprocess.Popen[bytes]:
+        program = PROGRAM.format(more=more)
+        command = [sys.executable, "-c", program, "consume", *words]
         started.append(
             subprocess.Popen(
                 [*command, "--bootstrap", broker.bootstrap],
@@ -54,6 +63,11 @@ def ended(reader: subprocess.Popen[bytes]) -> tuple[bytes, str]:
         time.sleep(1)
         reader.kill()
         pytest.fail(f"it goes on: {reader.communicate()[1].decode()}")
+
+
+def groups(*at: str) -> list[list[str]]:
+    """Each group's name and state."""
+    return [line.split() for line in lakelog("group", "list", *at).splitlines()]
 
 
 def test_partitions_that_are_added_are_read(
@@ -108,3 +122,22 @@ def test_who_reads_to_the_end_of_a_topic_that_is_deleted_ends(
         assert f"not at its end: there is no topic {topic!r} any more" in errors
     else:
         assert first + output == lines
+
+
+def test_who_is_given_nothing_of_a_topic_that_is_gone_is_not_at_its_end(
+    broker: BrokerPart, topic: str, follow: Follow
+) -> None:
+    """A member that was paused joins its group again, where there is no such topic."""
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"%0100d\n" % 7 * 20_000)
+    reader = follow(topic, "--exit-at-end", "--group", f"g-{topic}", more=LOST_SOON)
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    reader.send_signal(signal.SIGSTOP)
+    lakelog("topic", "delete", topic, *at)
+    wait_until(lambda: [f"g-{topic}", "STABLE"] not in groups(*at))
+    reader.send_signal(signal.SIGCONT)
+    output, errors = ended(reader)
+    assert len(output.splitlines()) < 19_000
+    end = f"lakelog: not at its end: there is no topic {topic!r} any more"
+    assert (reader.returncode, errors.splitlines()[-1]) == (1, end)

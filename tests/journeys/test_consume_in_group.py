@@ -28,6 +28,10 @@ from broker.cli import main
 main()
 """
 LOST_SOON = "from broker.cli import member; member.CONFIG['session.timeout.ms'] = 6000"
+SOON = """
+from broker.cli import topic_look
+topic_look.LONG_MS, topic_look.UNASSIGNED_EVERY_MS = 3000, 300
+"""
 AGAIN = " (partitions 0) is not committed, and comes to the group again\n"
 
 
@@ -78,7 +82,7 @@ def interrupted_at_a_full_pipe(*words: str) -> list[dict[str, Any]]:
     full = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) * 9 // 10
     begun = b""
     try:
-        while len(begun) < BATCH * 400:  # some batches
+        while len(begun) < BATCH * 200:  # some batches
             begun += os.read(pipe.fileno(), 4096)
         wait_until(lambda: unread(pipe) >= full)
         reader.send_signal(signal.SIGINT)
@@ -99,17 +103,34 @@ def test_what_was_not_printed_comes_to_the_group_again(
         lakelog("produce", topic, "--partition", number, *at, stdin=lines)
     reads = ["consume", topic, "--group", f"g-{topic}", "--json", *at]
 
-    printed = interrupted_at_a_full_pipe(*reads)
-    ends = committed(f"g-{topic}", broker)
-    counted = Counter(one["partition"] for one in printed)
+    places = Counter[tuple[int, int]]()
+    for _ in range(3):
+        printed = interrupted_at_a_full_pipe(*reads)
+        assert printed
+        places.update((one["partition"], one["offset"]) for one in printed)
+        counted = Counter(number for number, _ in places)
+        assert Counter(committed(f"g-{topic}", broker)) == counted
+    assert places.total() < 2 * EACH
     rest = [json.loads(line) for line in lakelog(*reads, "--exit-at-end").splitlines()]
+    places.update((one["partition"], one["offset"]) for one in rest)
 
-    assert 0 < len(printed) < 2 * EACH
-    assert all(end <= counted[number] for number, end in ends.items())
-    assert len(printed) - sum(ends.values()) < BATCH
-    places = {(one["partition"], one["offset"]) for one in (*printed, *rest)}
-    assert places == {(number, offset) for number in (0, 1) for offset in range(EACH)}
-    assert len(rest) == 2 * EACH - sum(ends.values())
+    assert places.total() == 2 * EACH
+    assert set(places) == {(n, offset) for n in (0, 1) for offset in range(EACH)}
+
+
+def test_a_second_ctrl_c_ends_who_writes_where_nobody_reads(
+    broker: BrokerPart, topic: str
+) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"%0100d\n" % 7 * EACH)
+    reader = started("consume", topic, *at)
+    try:
+        assert reader.stdout is not None
+        wait_until(lambda: unread(reader.stdout) >= BATCH * 40)
+        wait_until(lambda: [reader.send_signal(signal.SIGINT), reader.poll()][1], 60, 1)
+    finally:
+        reader.kill()
+    assert reader.returncode == -signal.SIGINT
 
 
 def test_a_reader_that_goes_leaves_all_to_the_group(
@@ -195,3 +216,27 @@ def test_a_second_ctrl_c_ends_a_member_at_once(own: BrokerPart) -> None:
     finally:
         member.kill()
     assert member.returncode == -signal.SIGINT
+
+
+def test_who_is_assigned_nothing_waits_for_no_broker_without_end(
+    tmp_path: Path,
+) -> None:
+    own = BrokerPart(tmp_path / "data", "groups.initial_rebalance_delay_ms=600000")
+    own.start()
+    at = ["--bootstrap", own.bootstrap]
+    lakelog("produce", "t", *at, stdin=b"1\n")
+    member = started("consume", "t", "--group", "g", "--exit-at-end", *at, before=SOON)
+    try:
+        wait_until(lambda: "g" in lakelog("group", "list", *at).split())
+        with pytest.raises(subprocess.TimeoutExpired):
+            member.wait(6)  # a broker that answers is waited for
+        own.kill()
+        output, errors = member.communicate(timeout=IDLE_S)
+    finally:
+        member.kill()
+        own.end()
+    assert (member.returncode, output) == (1, b"")
+    assert errors.decode() == (
+        "lakelog: not at the end: nothing of t is assigned, and no broker answered for "
+        "3 s\n"
+    )

@@ -51,13 +51,13 @@ def test_who_waits_is_told_it_too_and_gets_what_comes_back(replaced):
     command = ["consume", "t", "--count", "10", "--bootstrap", part.bootstrap]
     waits = subprocess.Popen(
         [sys.executable, "-m", "broker.cli", *command],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
     )  # fmt: skip
     assert waits.stderr is not None
     try:
-        assert "partition 1 gives nothing from offset 0 on" in waits.stderr.readline()
+        assert b"partition 1 gives nothing from offset 0 on" in waits.stderr.readline()
         deltalake.DeltaTable(path).restore(1)
         output, errors = waits.communicate()
     finally:
         waits.kill()
-    assert (waits.returncode, errors, len(output.splitlines())) == (0, "", 10)
+    assert (waits.returncode, errors, len(output.splitlines())) == (0, b"", 10)

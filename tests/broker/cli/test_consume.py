@@ -1,11 +1,22 @@
 """Records become JSON; --from becomes positions."""
 
+import signal
+from contextlib import suppress
+from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from broker.cli.consume import OFFSET_MAX, _batches, as_json, check_start, millis
+from broker.cli.consume import (
+    OFFSET_MAX,
+    SECTION_BYTES,
+    _batches,
+    _print,
+    as_json,
+    check_start,
+    millis,
+)
 from broker.cli.failures import BadUsage
 
 
@@ -101,6 +112,8 @@ def test_a_group_starts_where_it_is_and_not_at_an_offset(text):
 class Reader:
     """A consumer with partitions 0 and 1 assigned, that hands out a message a time."""
 
+    assigned = 0, 1
+
     def __init__(self, *messages):
         self._left = list(messages)
 
@@ -109,7 +122,7 @@ class Reader:
         return [] if first is None else [first]
 
     def assignment(self):
-        return [TopicPartition("t", 0), TopicPartition("t", 1)]
+        return [TopicPartition("t", number) for number in self.assigned]
 
 
 class Silence:
@@ -127,14 +140,42 @@ class Silence:
         self.looked.append(set(silent))
 
 
-def message(partition, error=None):
+class Look:
+    """Notes how it is asked by who is assigned nothing."""
+
+    def __init__(self, added=(), answers=()):
+        self._added, self._answers = iter(added), iter(answers)
+        self.asked = []
+
+    def added(self):
+        return next(self._added, set())
+
+    def check(self):
+        pass
+
+    def note_assigned(self):
+        self.asked.append("assigned")
+
+    def await_assignment(self):
+        self.asked.append("await")
+
+    def is_there(self):
+        self.asked.append("is_there")
+        return next(self._answers)
+
+
+def message(partition, error=None, at=0, value=b""):
     code = None if error is None else KafkaError(error)
-    return SimpleNamespace(partition=lambda: partition, error=lambda: code)
+    return SimpleNamespace(
+        partition=lambda: partition,
+        error=lambda: code,
+        offset=lambda: at,
+        value=lambda: value,
+    )
 
 
-def batches(reader, silence, partitions):
-    look = SimpleNamespace(check=lambda: None, added=set)
-    found = _batches(reader, partitions, True, None, silence, look)
+def batches(reader, silence, partitions, look=None):
+    found = _batches(reader, partitions, True, None, silence, look or Look())
     return [[one.partition() for one in messages] for messages in found]
 
 
@@ -152,11 +193,64 @@ def test_silent_is_what_is_assigned_and_not_at_its_end():
 
 
 def test_what_was_added_is_read_to_its_end_too():
-    added = iter([{2}, set(), set()])
-    look = SimpleNamespace(check=lambda: None, added=lambda: next(added))
     reader = Reader(*ends(0), message(2), *ends(2))
-    found = _batches(reader, {0}, True, None, Silence(), look)
-    assert [[one.partition() for one in messages] for messages in found] == [[2]]
+    assert batches(reader, Silence(), {0}, Look(added=[{2}])) == [[2]]
+
+
+def test_who_is_assigned_nothing_is_at_its_end_if_the_topic_is_there():
+    """Before the group has given its partitions it waits, whatever the answer."""
+    reader, look, partitions = Reader(), Look(answers=[False, True]), {0, 1}
+    reader.assigned = ()
+    given = [lambda: None, partitions.clear, lambda: None]
+    reader.consume = lambda _count, timeout: given.pop(0)() or []
+    assert batches(reader, Silence(), partitions, look) == []
+    assert look.asked == ["await", "await", "is_there", "is_there"]
+    assert given == []
+
+
+def test_who_is_assigned_something_asks_for_no_topic_at_its_end():
+    look = Look()
+    assert batches(Reader(*ends(0)), Silence(), {0}, look) == []
+    assert look.asked == ["assigned", "assigned"]
+
+
+def printed(monkeypatch, output, *messages):
+    """What was noted as written after all were, or it failed."""
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output))
+    written = {}
+    with suppress(KeyboardInterrupt):
+        _print([messages], None, False, written)
+    return written
+
+
+@pytest.fixture
+def interruptible():
+    """Whoever started us: ctrl-C is Python's exception."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Interrupted(BytesIO):
+    """Standard output at which ctrl-C comes in the middle of a write."""
+
+    def write(self, data):
+        taken = super().write(data)
+        signal.raise_signal(signal.SIGINT)
+        return taken
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_what_is_written_is_noted_however_it_ends(monkeypatch):
+    """In parts of a batch, so that ctrl-C need not wait for all of it."""
+    large = b"x" * SECTION_BYTES
+    parts = message(0, at=7, value=large), message(1, at=3), message(0, at=8)
+    output = Interrupted()
+    assert printed(monkeypatch, output, *parts) == {0: 8}
+    assert output.getvalue() == large + b"\n"
+    output = BytesIO()
+    assert printed(monkeypatch, output, *parts) == {0: 9, 1: 4}
+    assert output.getvalue() == large + b"\n" * 3
 
 
 def test_who_did_not_ask_for_records_for_long_goes_on():

@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is loaded: real programs."""
+"""Ctrl-C while a command is loaded, and where it is deferred: real programs."""
 
 import signal
 import subprocess
@@ -57,3 +57,49 @@ def test_where_it_is_ignored_it_stays_so():
     done = interrupted("SIG_IGN", "broker.cli.app", "config", "show")
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout
+
+
+DEFERRED = """
+import os, signal, sys, threading
+from broker.cli.interrupts import interrupt_deferred
+
+signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
+
+def write(times):
+    with interrupt_deferred():
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+        print("written", flush=True)
+    print("behind it", flush=True)
+
+try:
+    write(int(sys.argv[2]))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+thread = threading.Thread(target=write, args=[0])
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "times", "code", "said"),
+    [
+        ("default_int_handler", 0, 0, ["written", "behind it"] * 2),
+        (
+            "default_int_handler",
+            1,
+            0,
+            ["written", "interrupted", "written", "behind it"],
+        ),
+        ("default_int_handler", 2, -signal.SIGINT, []),
+        ("SIG_DFL", 1, -signal.SIGINT, []),
+        ("SIG_IGN", 2, 0, ["written", "behind it"] * 2),
+    ],
+)
+def test_ctrl_c_is_raised_behind_what_it_may_not_tear(handler, times, code, said):
+    command = [sys.executable, "-c", DEFERRED, handler, str(times)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.splitlines() == said

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from broker.cli.failures import UserError
-from broker.cli.topic_look import EVERY_MS, TopicLook
+from broker.cli.silence import LONG_MS
+from broker.cli.topic_look import EVERY_MS, UNASSIGNED_EVERY_MS, TopicLook
 from tests.support.clock import ManualClock
 
 
@@ -114,3 +115,47 @@ def test_where_no_broker_says_it_nothing_is_said(look, reader, clock, capsys, er
     clock.advance(EVERY_MS)
     assert look.added() == set()
     assert capsys.readouterr().err == ""
+
+
+def test_who_is_assigned_nothing_looks_every_few_seconds(look, reader, clock):
+    asked = []
+    for _ in range(3):
+        look.await_assignment()
+        look.await_assignment()
+        asked.append(reader.asked)
+        clock.advance(UNASSIGNED_EVERY_MS)
+    assert asked == [0, 1, 2]
+    look.note_assigned()
+    look.await_assignment()
+    assert reader.asked == 2
+
+
+def test_that_it_is_there_is_asked_when_it_is_to_be_known(look, reader):
+    assert look.is_there()
+    reader.error = KafkaError._TRANSPORT
+    assert not look.is_there()
+    reader.error = KafkaError.LEADER_NOT_AVAILABLE
+    assert look.is_there()
+    reader.error = KafkaError.UNKNOWN_TOPIC_OR_PART
+    with pytest.raises(UserError, match=r"^not at its end: there is no topic 't' any"):
+        look.is_there()
+
+
+def test_who_is_assigned_nothing_waits_for_no_broker_for_long(look, reader, clock):
+    """Long is without any answer, and from the first look on that had none."""
+    reader.error = KafkaError._TRANSPORT
+    for forget in (lambda: answer(look, reader), look.note_assigned, lambda: None):
+        look.is_there()
+        clock.advance(LONG_MS - 1)
+        look.await_assignment()
+        look.is_there()
+        forget()
+        clock.advance(1)
+    with pytest.raises(UserError, match=r"^not at the end: nothing of t is assigned, "):
+        look.is_there()
+
+
+def answer(look, reader):
+    reader.error = None
+    assert look.is_there()
+    reader.error = KafkaError._TRANSPORT
