@@ -29,6 +29,7 @@ from lakehouse.log.delta_log import (
     unproven_ends,
 )
 from lakehouse.log.ours import why_no_commit
+from lakehouse.log.remarks import remarks_of
 from lakehouse.log.replaced import why_replaced
 from lakehouse.tables import find_lost, why_taken
 from lakehouse.warehouse_names import name_of
@@ -74,8 +75,7 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
             f"{topic.name}: {name} of its log cannot be read, is not as it was "
             "written, or names what is missing"
         )
-    if snapshot.unclear:
-        report.remarks.append(f"{topic.name}: {snapshot.unclear}")
+    report.remarks += [f"{topic.name}: {remark}" for remark in remarks_of(snapshot)]
     report.count("tables")
     if snapshot.torn:
         report.count("torn_log_entries")

@@ -42,6 +42,7 @@ from lakehouse.errors import TableMissing
 from lakehouse.location import check_contained, table_place
 from lakehouse.log import delta_log
 from lakehouse.log.ours import why_not_merged
+from lakehouse.log.remarks import remarks_of
 from lakehouse.log.replaced import why_replaced
 from lakehouse.log.writes import SMALL_BYTES
 
@@ -95,6 +96,8 @@ class TopicExtent:
     file_bytes: int = 0
     not_merged: str | None = None
     """Why files stay as they are, as the table itself tells."""
+    remarks: tuple[str, ...] = ()
+    """What its owner asked for that keeps or breaks something, and stops nothing."""
     held_until_ms: int | None = None
     """Until when it is held, if it is: nothing is committed to it before."""
     needed: Mapping[int, int] = field(default_factory=dict)
@@ -119,6 +122,7 @@ class _Table(NamedTuple):
     problem: str | None = None
     files_of: Mapping[int, int] = {}
     small_files_of: Mapping[int, int] = {}
+    remarks: tuple[str, ...] = ()
 
 
 class _Log(NamedTuple):
@@ -289,7 +293,8 @@ class Extents:
         damage = table.problem or log.problem
         return TopicExtent(
             topic.name, path, table.version, partitions, damage,
-            table.files, table.file_bytes, table.not_merged, needed=needed,
+            table.files, table.file_bytes, table.not_merged, table.remarks,
+            needed=needed,
         )  # fmt: skip
 
     def _reached(self, target: TopicExtent, ids: Mapping[str, bytes]) -> bool:
@@ -332,6 +337,7 @@ class Extents:
             small_files_of=Counter(
                 one.partition for one in files if one.size < SMALL_BYTES
             ),
+            remarks=tuple(remarks_of(snapshot)),
         )
 
     def _in_log(self) -> _Log:

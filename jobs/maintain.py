@@ -42,6 +42,8 @@ from lakehouse.in_flight import DIRECTORY as BEGUN
 from lakehouse.location import Names
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import drop, leave_place, remove_files
+from lakehouse.log.ours import why_nothing_leaves
+from lakehouse.log.remarks import remarks_of
 from lakehouse.warehouse_names import name_of
 
 REST: Final = 50
@@ -95,10 +97,10 @@ def maintain_table(
 
 def expire(table: Table, starts: Starts, now_ms: int) -> int:
     """Let the files leave the table that lie wholly below the log's start, once the
-    topic's ``lake.retention.ms`` is over."""
+    topic's ``lake.retention.ms`` is over; none where its owner lets none leave."""
     kept_ms = value(LAKE_RETENTION_MS, table.topic.configs)
     assert isinstance(kept_ms, int)
-    if kept_ms == FOR_EVER:
+    if kept_ms == FOR_EVER or why_nothing_leaves(table.snapshot.metadata):
         return 0
     expired = [
         file
@@ -296,8 +298,8 @@ class Maintenance:
         self._rests: dict[TopicNumber, int] = {}
         self._sweep = Sweep()
         self._describer = Describer()
-        self._unclear: dict[TopicNumber, str] = {}
-        """What was logged of tables whose owners say nothing clear."""
+        self._remarks: dict[TopicNumber, list[str]] = {}
+        """What was logged of tables whose owners ask for something odd."""
         self._aside: set[TopicNumber] = set()
         """Deleted topics whose tables left their place: a look loads what is there."""
 
@@ -324,7 +326,7 @@ class Maintenance:
         self._sweep.forget(self._sweep.topics - known)
         self._describer.keep(known)
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
-        self._unclear = {n: why for n, why in self._unclear.items() if n in known}
+        self._remarks = {n: said for n, said in self._remarks.items() if n in known}
         is_short = cache(self._look_at_space)
         self._tables.keep(known)
         for table in self._tables.known(topics):
@@ -335,7 +337,7 @@ class Maintenance:
                 continue
             try:
                 self._describer.describe(table, starts, now_ms)
-                self._report_unclear(table)
+                self._report_remarks(table)
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
                     self._sweep, writing=self._writing(),
@@ -357,12 +359,13 @@ class Maintenance:
             if age_ms >= min(table_ms, aside_ms) and go_on():
                 self._end(topic, is_over=age_ms >= table_ms)
 
-    def _report_unclear(self, table: Table) -> None:
-        """Log, once, why nothing of a table is deleted for its age."""
-        number, why = table.topic.number, table.snapshot.unclear or ""
-        if why and why != self._unclear.get(number):
-            log.warning("files stay", topic=table.topic.name, why=why)
-        self._unclear[number] = why
+    def _report_remarks(self, table: Table) -> None:
+        """Log, once, what keeps rows or files of a table, or breaks statements."""
+        number, found = table.topic.number, remarks_of(table.snapshot)
+        for remark in found:
+            if remark not in self._remarks.get(number, ()):
+                log.warning("a remark on a table", topic=table.topic.name, why=remark)
+        self._remarks[number] = found
 
     def _look_at_space(self, name: str) -> bool:
         """Whether there is little space in a warehouse; if so that is logged."""

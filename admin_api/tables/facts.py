@@ -19,6 +19,7 @@ from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import PartitionFiles
 from lakehouse.log.actions import Metadata, Protocol
 from lakehouse.log.delta_log import Snapshot, stamp, table_ends, untrue
+from lakehouse.log.remarks import remarks_of
 from lakehouse.log.writes import SMALL_BYTES
 
 KEPT_MAX: Final = 20_000
@@ -44,6 +45,7 @@ class TableFacts:
     location: str
     version: int | None = None
     problem: str | None = None
+    remarks: tuple[str, ...] = ()
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     files: Files = field(default_factory=Files)
@@ -112,6 +114,7 @@ def facts_of(snapshot: Snapshot) -> TableFacts:
         location=snapshot.path,
         version=snapshot.version,
         problem=_problem(snapshot),
+        remarks=tuple(remarks_of(snapshot)),
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
         files=_sum(list(partitions.values())),

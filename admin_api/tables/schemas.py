@@ -73,6 +73,11 @@ class TableSummary(BaseModel):
         description="What is wrong with the table, in a sentence; null: nothing.",
         examples=["version 17 of the Delta log is no JSON"],
     )
+    remarks: list[Shown] = Field(
+        description="What its owner asked for that stops nothing and has a price: rows "
+        "that never leave, statements of his that fail; a sentence each.",
+        examples=[["no row leaves it: delta.appendOnly is true"]],
+    )
     broker_problem: str | None = Field(
         description="Why offsets of the log are null: the broker does not answer; "
         "null: it does.",

@@ -124,6 +124,7 @@ def summary(base: str, one: Surveyed) -> TableSummary:
         lag_seconds=_lag_seconds(one, compaction, lag),
         compaction=compaction,
         problem=facts.problem,
+        remarks=list(facts.remarks),
         broker_problem=one.broker_problem,
     )
 

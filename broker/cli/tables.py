@@ -90,12 +90,14 @@ def table(
     head: dict[str, object] = {
         "topic": found.topic, "path": found.path, "version": found.version,
         "files": found.files, "file_bytes": found.file_bytes, **_files(found),
-        "not_merged": found.not_merged, "held_until_ms": found.held_until_ms,
+        "not_merged": found.not_merged, "remarks": list(found.remarks),
+        "held_until_ms": found.held_until_ms,
         "problem": found.problem, **_state(settings.data_dir, found.topic),
     }  # fmt: skip
     if json:
         output.one(head | {"partitions": partitions}, as_json=True)
     else:
+        head["remarks"] = "; ".join(found.remarks) or None
         if found.problem is None and head.get("why"):
             del head["problem"]  # its dash would deny the reason
         if head["not_merged"] and str(head["not_merged"]) in str(head.get("why")):

@@ -16,7 +16,7 @@ from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
 from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
 from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
-from lakehouse.log.ours import why_no_commit, why_not_ours
+from lakehouse.log.ours import why_no_commit, why_not_ours, why_nothing_leaves
 
 COMMIT_ATTEMPTS = 16
 """Others may commit between our look and our entry; each time all is checked again."""
@@ -43,10 +43,13 @@ def commit_judged(
 
     ``ours`` and ``librarys`` write the entry after a version, ``ours`` durably; False:
     another one is there. ``removes`` and ``moves`` as of
-    `lakehouse.log.ours.why_not_ours`.
+    `lakehouse.log.ours.why_not_ours`. Raises CommitRefused, also where something
+    ``removes`` and nothing may leave.
     """
     for _ in range(COMMIT_ATTEMPTS):
         judge()
+        if removes and (kept := why_nothing_leaves(table.metadata)):
+            raise CommitRefused(f"{table.path}: {kept}")
         before, refused = table.version, None
         odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
         drop_checksums(table.path, before + 1)  # readers would believe them of ours

@@ -117,9 +117,6 @@ def why_not_ours(
         is_known |= (removes or moves) and key.startswith(_CONSTRAINT)
         if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
             return f"{key} is {value}"
-    append_only = metadata.configuration.get(APPEND_ONLY, "false")
-    if removes and append_only != "false":
-        return f"{APPEND_ONLY} is {append_only}"
     return _of_columns(metadata.schema_string)
 
 
@@ -162,11 +159,17 @@ def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
 def why_not_cleaned(protocol: Protocol, metadata: Metadata | None) -> str | None:
     """One sentence if rows are not to leave such a table for their keys' sake, else
     None: it must let files be rewritten, and rows leave."""
+    return why_nothing_leaves(metadata) or why_not_merged(protocol, metadata)
+
+
+def why_nothing_leaves(metadata: Metadata | None) -> str | None:
+    """One sentence if no row may leave such a table, whoever commits, else None. The
+    library compares letters and takes TRUE for no; Delta and Spark take it for yes."""
     configuration = {} if metadata is None else metadata.configuration
     append_only = configuration.get(APPEND_ONLY, "false")
-    if append_only.lower() not in _OFF:
-        return f"{APPEND_ONLY} is {append_only}"
-    return why_not_merged(protocol, metadata)
+    if append_only.lower() in _OFF:
+        return None
+    return f"{APPEND_ONLY} is {append_only}"
 
 
 @lru_cache(256)

@@ -17,7 +17,7 @@ from broker.status.file import path_of
 from broker.status.schema import BrokerStatus, CompactorStatus, OpenTransaction
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
-from lakehouse.log.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.world import World, alter_configs, start_at
 from tests.support.batches import Record
 from tests.support.patience import STUCK_S, wait_until
@@ -480,6 +480,13 @@ def test_a_tables_files_are_told_and_why_they_stay(world, extents):
     protocol["writerFeatures"] = ["rowTracking"]
     entry.write_text(json.dumps({"protocol": protocol}))
     assert extents.of(["t"])[0].not_merged == "it has rowTracking"
+    assert extents.of(["t"])[0].remarks == ()
+    metadata = load(str(world.path(topic))).metadata
+    said = {**metadata.configuration, "delta.appendOnly": "TRUE"}
+    body = {**metadata.body, "configuration": said}
+    entry.with_name(f"{4:020d}.json").write_text(json.dumps({"metaData": body}))
+    [remark] = extents.of(["t"])[0].remarks
+    assert "delta.appendOnly is TRUE" in remark
 
 
 def test_a_partitions_small_files_are_told(world, extents, monkeypatch):

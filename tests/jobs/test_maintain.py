@@ -459,12 +459,14 @@ def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
     assert len(files_of(world, topic)) == 2
 
 
-def say(world: World, topic: Any, duration: str) -> None:
-    """Its owner says how long what left his table stays."""
+RETENTION = "delta.deletedFileRetentionDuration"
+
+
+def say(world: World, topic: Any, said: str, key: str = RETENTION) -> None:
+    """Its owner says how long what left his table stays, or something else of it."""
     table = load(str(world.path(topic)))
     assert table.metadata is not None
-    said = {**table.configuration, "delta.deletedFileRetentionDuration": duration}
-    body = {**table.metadata.body, "configuration": said}
+    body = {**table.metadata.body, "configuration": table.configuration | {key: said}}
     entry = Path(entry_path(table.path, table.version + 1))
     entry.write_text(json.dumps({"metaData": body}))
 
@@ -496,7 +498,7 @@ def test_what_left_stays_as_long_as_delta_takes_its_owners_words_for(
             assert len(files_of(world, topic)) == 2
         later(world, compactor)
     assert len(files_of(world, topic)) == (1 if is_clear else 2)
-    whys = [line["why"] for line in logs if line["event"] == "files stay"]
+    whys = [line["why"] for line in logs if line["event"] == "a remark on a table"]
     assert len(whys) == (0 if is_clear else 1)
     assert all(repr(said) in why for why in whys)
 
@@ -528,10 +530,34 @@ def test_that_an_owner_says_nothing_clear_is_logged_whenever_he_begins_to(
             say(world, topic, said)
             later(world, compactor)
             later(world, compactor)
-    assert [line["event"] for line in logs].count("files stay") == 2
+    assert [line["event"] for line in logs].count("a remark on a table") == 2
     delete(world, topic)
     later(world, compactor)
-    assert compactor._maintenance._unclear == {}
+    assert compactor._maintenance._remarks == {}
+
+
+@pytest.mark.parametrize("yes", ["true", "TRUE", "True"])
+def test_of_a_table_that_is_append_only_no_row_leaves_and_the_rest_goes_on(
+    world: World, yes: str
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    say(world, topic, yes, "delta.appendOnly")
+    start_at(world, topic, 10)
+    with capture_logs() as logs:
+        for _ in range(3):
+            later(world, compactor, WEEK)
+    assert [line["event"] for line in logs].count("not maintained") == 0
+    whys = [line["why"] for line in logs if line["event"] == "a remark on a table"]
+    assert [f"delta.appendOnly is {yes}" in why for why in whys] == [True]
+    world.produce(topic, [Record(b"k", b"v")] * 5)
+    world.flush(compactor)
+    assert [record.offset for record in world.rows(topic)] == list(range(15))
+    assert compactor.status().problems == ()
+    say(world, topic, "false", "delta.appendOnly")
+    later(world, compactor)
+    assert [record.offset for record in world.rows(topic)] == list(range(10, 15))
 
 
 def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:

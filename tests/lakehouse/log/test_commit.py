@@ -453,21 +453,6 @@ def test_a_row_that_an_owner_took_out_again_is_in_nobodys_way(writer: Writer) ->
     assert commit_files(*again, snapshot=snapshot).version == 4
 
 
-def test_where_nothing_may_leave_retention_is_refused_by_the_library(
-    writer: Writer,
-) -> None:
-    writer.add(0, 0, 10)
-    (old,) = load(writer.path).files.values()
-    owner = deltalake.DeltaTable(writer.path)
-    owner.alter.set_table_properties({"delta.appendOnly": "true"})
-    with pytest.raises(CommitRefused):
-        remove_files(
-            writer.path, TOPIC_ID, [(old.path, 0, old.size)], now_ms=1, log_starts={}
-        )
-    assert writer.add(0, 10, 20).version == 3
-    assert engine(writer.path, 3) == "Lakelog"
-
-
 def test_an_owner_reads_in_the_history_what_a_round_added(writer: Writer) -> None:
     writer.add(0, 0, 10)
     [said] = deltalake.DeltaTable(writer.path).history(1)

@@ -14,6 +14,7 @@ from lakehouse.log.ours import (
     why_not_cleaned,
     why_not_merged,
     why_not_ours,
+    why_nothing_leaves,
 )
 from tests.support.tables import Writer
 
@@ -175,11 +176,15 @@ def test_a_table_laid_out_otherwise_is_the_librarys(made: Metadata) -> None:
     assert why_not_ours(Protocol(1, 2), None)
 
 
-def test_where_nothing_may_leave_only_additions_are_ours(made: Metadata) -> None:
-    metadata = configured(made, delta__appendOnly="true")
+@pytest.mark.parametrize("yes", ["true", "TRUE", "True"])
+def test_where_nothing_may_leave_additions_are_ours(made: Metadata, yes: str) -> None:
+    metadata = configured(made, delta__appendOnly=yes)
     assert why_not_ours(Protocol(1, 2), metadata) is None
-    why = why_not_ours(Protocol(1, 2), metadata, removes=True)
-    assert why == "delta.appendOnly is true"
+    assert why_nothing_leaves(metadata) == f"delta.appendOnly is {yes}"
+    assert why_not_cleaned(Protocol(1, 2), metadata) == why_nothing_leaves(metadata)
+    for no in ("false", "False", "none"):
+        assert why_nothing_leaves(configured(made, delta__appendOnly=no)) is None
+    assert why_nothing_leaves(None) is None
 
 
 def test_rows_are_moved_where_nobody_asks_for_more(made: Metadata) -> None:
