@@ -1,12 +1,15 @@
 """Which tables get entries that we write ourselves, and which the library's.
 
 The problem: an owner may turn on what asks more of each commit: row tracking, mapped
-columns, constraints. The library knows some of it and refuses the rest. The idea:
+columns. The library does some of it, refuses some, and passes over some: it evaluates
+no constraint, no invariant and no generated column. The idea:
 we write to a table that is what `lakehouse.tables.create_table` makes, with whatever
 columns of plain types beside ours, and with features that ask nothing of such commits
 as ours, or that the library does not know and we do. Of everything else the library is
-asked: what it commits is committed, what it refuses is refused in its words. A table
-that cannot be read by what our files hold (`why_columns_lost`) gets nothing.
+asked: what it commits is committed, what it refuses is refused in its words. Rules for
+rows are held against none of ours, whoever commits: these records were acknowledged, so
+they are added, and `lakehouse.log.remarks` says so. A table that cannot be read by what
+our files hold (`why_columns_lost`) gets nothing.
 
 The price: that costs what it did before, more with every file of the table. Pure.
 
@@ -49,8 +52,8 @@ _PARTITION_TYPES: Final = "integer", "long", "string"
 _PARTITIONED_BY: Final = ("partition",)
 _NOT_PARTITIONED: Final = "it is not partitioned by partition"
 _OFF: Final = frozenset({"", "false", "none"})
-_CONSTRAINT: Final = "delta.constraints."
-_ASKS: Final = ("delta.enable", "delta.columnMapping.mode", _CONSTRAINT)
+CONSTRAINT: Final = "delta.constraints."
+_ASKS: Final = ("delta.enable", "delta.columnMapping.mode", CONSTRAINT)
 """Properties that begin so ask something of each commit, unless they say no."""
 _PLAIN: Final = ((1, 1), (1, 2))
 _FEATURED: Final = ((1, 7), (3, 7))
@@ -63,7 +66,8 @@ _SILENT: Final = frozenset(
     }
 )  # fmt: skip
 """Features that ask nothing of who adds files or lets whole ones leave, or what we do
-(`lakehouse.log.in_commit`), or what is asked beside."""
+(`lakehouse.log.in_commit`), or what is asked beside; or, as constraints and invariants,
+something of rows that is held against none of ours (`lakehouse.log.remarks`)."""
 _ROW_TRACKING: Final = "rowTracking"
 """Asks for numbers of rows in each commit, and for nothing while it is suspended."""
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
@@ -103,7 +107,7 @@ def why_not_ours(
     """One sentence if the library is to commit to such a table, else None.
 
     ``removes``: files are to leave. ``moves``: others may come in their place, with
-    rows that are in the table. A constraint asks nothing of either.
+    rows that are in the table. A constraint is asked of new rows alone.
     """
     if metadata is None:
         return "the log holds no metaData action"
@@ -114,7 +118,7 @@ def why_not_ours(
         return why_columns_lost(metadata.schema_string) or _NOT_PARTITIONED
     for key, value in metadata.configuration.items():
         is_known = _KNOWN.get(key) in protocol.writer_features
-        is_known |= (removes or moves) and key.startswith(_CONSTRAINT)
+        is_known |= (removes or moves) and key.startswith(CONSTRAINT)
         if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
             return f"{key} is {value}"
     return _of_columns(metadata.schema_string)

@@ -353,6 +353,19 @@ def test_words_for_a_time_that_nobody_understands_are_a_remark(
     assert "'a while'" in report.remarks[0]
 
 
+def test_a_constraint_that_no_record_is_held_against_is_a_remark(
+    world: World, topic: Any
+) -> None:
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    table.alter.add_constraint({"short": "offset < 22"})
+    world.flush(world.compactor())
+    assert len(world.rows(topic)) == 30, "some of them break it"
+    report = check(world)
+    assert report.problems == []
+    [remark] = report.remarks
+    assert remark.startswith("t: its CHECK constraints are held against no record")
+
+
 def test_a_table_that_its_owner_made_unreadable_is_a_remark(
     world: World, topic: Any
 ) -> None:

@@ -1,9 +1,11 @@
 """What an owner asked of a table that stops nothing is said in a sentence each."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from lakehouse.errors import CommitRefused
@@ -37,6 +39,42 @@ def test_of_a_table_as_it_was_made_nothing_is_remarked(writer: Writer) -> None:
 def test_that_nobody_understands_how_long_files_stay_is_one(writer: Writer) -> None:
     odd = configure(writer, delta__deletedFileRetentionDuration="a while")
     assert remarks_of(odd) == [odd.unclear]
+
+
+def test_constraints_are_named_that_no_record_is_held_against(writer: Writer) -> None:
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.add_constraint({"short": "offset < 5"})
+    writer.add(0, 0, 10)
+    [remark] = remarks_of(load(writer.path))
+    assert "CHECK constraints are held against no record (short)" in remark
+    assert remark.endswith("until its owner says ALTER TABLE ... DROP CONSTRAINT short")
+    [remark] = remarks_of(configure(writer, delta__constraints__a="key IS NULL"))
+    assert remark.endswith("DROP CONSTRAINT a and DROP CONSTRAINT short")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"nullable": False},
+        {"metadata": {"delta.invariants": "{}"}},
+        {"metadata": {"delta.generationExpression": "offset * 2"}},
+    ],
+)
+def test_columns_are_named_whose_rules_no_record_is_held_against(
+    writer: Writer, rule: dict[str, Any]
+) -> None:
+    table = load(writer.path)
+    assert table.metadata is not None
+    schema = json.loads(table.metadata.schema_string)
+    beside = {"name": "theirs", "type": "long", "nullable": True, "metadata": {}}
+    schema["fields"].append(beside | rule)
+    table.metadata = replace(table.metadata, schema_string=json.dumps(schema))
+    [remark] = remarks_of(table)
+    assert "is held against no record (theirs)" in remark
+    table.metadata = replace(table.metadata, schema_string="?")
+    assert remarks_of(table) == []
+    table.metadata = None
+    assert remarks_of(table) == []
 
 
 @pytest.mark.parametrize("yes", ["true", "TRUE", "True"])
