@@ -275,7 +275,7 @@ class Tables:
 
     def _note_refusing(self, topic: Topic, table: Table | None) -> None:
         """Of a table that lost columns of ours that is told before a record comes."""
-        why = None if table is None else why_no_commit(table.snapshot.metadata)
+        why = None if table is None else _why_no_commit(table.snapshot)
         before = self.refusing.pop(topic.number, None)
         if why is None:
             return
@@ -334,6 +334,12 @@ class Tables:
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)
         return table
+
+
+def _why_no_commit(snapshot: Snapshot) -> str | None:
+    """As a commit would say it, which asks first whether the table can be read."""
+    lost = why_no_commit(snapshot.metadata)
+    return lost and (snapshot.unreadable or lost)
 
 
 def _goes_on(table: Table) -> bool:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from lakehouse.column_names import alike, value_of
+from lakehouse.column_names import value_of
 from lakehouse.errors import LogDamaged
 from lakehouse.location import Names
 from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROWS
@@ -26,19 +26,6 @@ NO_PARTITION = -1
 _NO_TIME = -1
 """What a record without a timestamp has in its place, for Kafka's clients."""
 
-_READABLE_FEATURES = {
-    "columnMapping",  # as long as our columns keep their names in the files: see below
-    "deletionVectors",
-    "timestampNtz",
-    "typeWidening",  # a column is cast to the type that it was made with
-    "typeWidening-preview",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-    "variantShredding",  # of columns beside ours, which are not read
-    "variantShredding-preview",
-    "variantType",
-    "variantType-preview",
-}
 COLUMNS = {
     "partition", "offset", "timestamp", "timestampType", "key", "value", "headers",
 }  # fmt: skip
@@ -462,37 +449,3 @@ def metadata_of(body: Mapping[str, Any]) -> Metadata:
         description=None if description is None else str(description),
         created_ms=created if isinstance(created, int) else None,
     )
-
-
-def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
-    """One sentence if this reader cannot read such a table right, else None."""
-    if metadata is None:
-        return "the log holds no metaData action"
-    if protocol.reader > 3:
-        return f"its reader version is {protocol.reader}, above 3"
-    unknown = sorted(set(protocol.reader_features) - _READABLE_FEATURES)
-    if unknown:
-        return f"it needs the reader features {', '.join(unknown)}"
-    mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
-    if protocol.reader >= 2 and mapping != "none":
-        names = {*_names_in_files(metadata).values()}
-        missing = sorted(name for name in COLUMNS if not alike(name, names))
-        if mapping != "name" or missing:
-            return f"its columns are mapped by {mapping}: {', '.join(missing)}"
-    if [one.lower() for one in metadata.partition_columns] != ["partition"]:
-        columns = ", ".join(metadata.partition_columns) or "nothing"
-        back = "overwrite it with what it has, and partitionBy('partition')"
-        if _names_in_files(metadata).get(columns) == "partition":
-            back = "rename it back"
-        return f"it is partitioned by {columns}, not by partition: {back}"
-    return None
-
-
-def _names_in_files(metadata: Metadata) -> dict[str, str]:
-    """What the columns are called now -> in the data files, which never changes."""
-    try:
-        fields = json.loads(metadata.schema_string)["fields"]
-        said = [(one["name"], one.get("metadata") or {}) for one in fields]
-        return {str(now): str(more.get(PHYSICAL_NAME, now)) for now, more in said}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}

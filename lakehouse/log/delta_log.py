@@ -30,7 +30,6 @@ from lakehouse.log.actions import (
     Metadata,
     Protocol,
     parse_commit,
-    why_unreadable,
 )
 from lakehouse.log.checkpoint import (
     HINT,
@@ -39,6 +38,7 @@ from lakehouse.log.checkpoint import (
     read_checkpoint,
 )
 from lakehouse.log.checksums import Checksum, noted, written_anew
+from lakehouse.log.readable import why_unreadable
 from lakehouse.log.torn import are_torn
 from lakehouse.properties import DELTA, TOPIC_ID
 from lakehouse.regular import open_entry

@@ -380,6 +380,35 @@ def test_a_table_whose_offsets_are_integers_gets_nothing_until_they_are_long(
     assert [row.offset for row in world.rows(topic)] == [*range(10, 20)]
 
 
+def test_a_table_without_the_column_of_the_values_gets_nothing_until_it_has_it(
+    world: World,
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    path = str(world.path(topic))
+    columns_anew(path, lambda fields: fields.pop(6))
+    world.clock.advance(60_000)
+    compactor.step()
+    [state] = compactor.status().tables  # before any record waits for it
+    sentence = "its table takes no commit: its column value is missing, and consumers"
+    assert state.why.startswith(sentence)
+    assert state.why.endswith("RESTORE it to the version before (DESCRIBE HISTORY)")
+    world.produce(topic, some(10))
+    for _ in range(2):
+        world.flush(compactor)
+        world.clock.advance(60_000)
+    compactor.step()
+    [problem] = compactor.status().problems
+    assert "its column value is missing, and consumers would take" in problem
+    deltalake.DeltaTable(path).restore(1)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    world.check_rows()
+
+
 def test_an_owners_clone_of_another_table_is_left_where_it_is(world: World) -> None:
     """CREATE OR REPLACE TABLE orders CLONE clicks: its properties name clicks. What
     is set aside as the table of a deleted topic is deleted with that topic."""

@@ -449,6 +449,32 @@ def test_a_protocol_that_cannot_be_read_is_told(writer: Writer) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_a_table_without_a_column_of_ours_gives_no_tombstones(
+    writer: Writer, name: str
+) -> None:
+    """Its owner renamed it, and turned the mapping of names off again; or left it out
+    of what he wrote over the table."""
+    writer.add(0, 0, 100)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            left = deltalake.DeltaTable(writer.path).to_pyarrow_table()
+            deltalake.write_deltalake(
+                writer.path, left.drop_columns([name]), mode="overwrite",
+                schema_mode="overwrite", partition_by=["partition"],
+            )  # fmt: skip
+            await until(lake, 2)
+            with pytest.raises(KafkaError, match=f"column {name} is missing") as caught:
+                await lake.read(TOPIC.number, 0, 0, MEBI)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            deltalake.DeltaTable(writer.path).restore(1)
+            await until(lake, 3)
+            assert len(await all_of(lake)) == 100
+
+    asyncio.run(check())
+
+
 def test_deletion_vectors_are_told(writer: Writer) -> None:
     writer.add(0, 0, 100)
     vector = '{"add":{"path":"x.parquet","partitionValues":{"partition":"0"},"size":1,'

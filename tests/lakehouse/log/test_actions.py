@@ -6,16 +6,13 @@ from typing import Any
 import pytest
 
 from lakehouse.log.actions import (
-    COLUMNS,
-    PHYSICAL_NAME,
     UNKNOWN_MAX,
     UNKNOWN_MIN,
     Protocol,
     data_file,
     metadata_of,
-    protocol_of,
-    why_unreadable,
 )
+from lakehouse.log.readable import why_unreadable
 
 
 def add(stats: dict[str, Any] | None, vector: dict[str, Any] | None) -> dict[str, Any]:
@@ -69,66 +66,6 @@ def test_statistics_and_partition_are_found_under_names_that_differ_in_case() ->
     assert file.is_timed
     unclear = data_file(add(said | {"minValues": low | {"Offset": 4}}, None))
     assert not unclear.is_bounded
-
-
-def test_columns_have_no_case() -> None:
-    fields = [
-        {"name": name, "metadata": {PHYSICAL_NAME: name.upper()}} for name in COLUMNS
-    ]
-    body = {
-        "id": "x",
-        "schemaString": json.dumps({"fields": fields}),
-        "partitionColumns": ["PARTITION"],
-    }
-    mapped = body | {"configuration": {"delta.columnMapping.mode": "name"}}
-    assert why_unreadable(Protocol(), metadata_of(body)) is None
-    assert why_unreadable(Protocol(2, 5), metadata_of(mapped)) is None
-
-
-def test_features_that_are_no_names_are_told_as_such() -> None:
-    features = [["a"], 5]
-    body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
-    why = why_unreadable(protocol_of(body), metadata_of({"id": "x"}))
-    assert why == "it needs the reader features 5, ['a']"
-
-
-def test_columns_whose_names_are_none_are_missing() -> None:
-    odd = {"name": "value", "metadata": {PHYSICAL_NAME: {"x": 1}}}
-    body = {"id": "x", "schemaString": json.dumps({"fields": [odd]})}
-    mapped = body | {"configuration": {"delta.columnMapping.mode": "name"}}
-    why = why_unreadable(Protocol(2, 5), metadata_of(mapped))
-    assert why == f"its columns are mapped by name: {', '.join(sorted(COLUMNS))}"
-
-
-@pytest.mark.parametrize(
-    ("columns", "back"),
-    [
-        (["part"], "part, not by partition: rename it back"),
-        (["part", "theirs"], "part, theirs, not by partition: overwrite it with"),
-        (["theirs"], "theirs, not by partition: overwrite it with what it has, and"),
-        ([], "nothing, not by partition: overwrite it with what it has, and"),
-    ],
-)
-def test_a_partition_column_that_was_renamed_is_to_be_renamed_back(
-    columns: list[str], back: str
-) -> None:
-    """ALTER TABLE ... RENAME COLUMN partition TO part, of mapped columns."""
-    mapped = [
-        {"name": name, "metadata": {PHYSICAL_NAME: name}}
-        for name in sorted(COLUMNS - {"partition"})
-    ]
-    mapped.append({"name": "part", "metadata": {PHYSICAL_NAME: "partition"}})
-    mapped.append({"name": "theirs", "metadata": {PHYSICAL_NAME: "col-1"}})
-    metadata = metadata_of(
-        {
-            "id": "x",
-            "schemaString": json.dumps({"fields": mapped}),
-            "partitionColumns": columns,
-            "configuration": {"delta.columnMapping.mode": "name"},
-        }
-    )
-    why = why_unreadable(Protocol(2, 5), metadata)
-    assert (why or "").startswith(f"it is partitioned by {back}")
 
 
 @pytest.mark.parametrize(
