@@ -60,14 +60,17 @@ _FEATURED: Final = ((1, 7), (3, 7))
 """Versions of a protocol that names what it asks."""
 _SILENT: Final = frozenset(
     {
-        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
-        "domainMetadata", "inCommitTimestamp", "invariants", "v2Checkpoint",
+        "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints",
+        "deletionVectors", "domainMetadata", "identityColumns", "inCommitTimestamp",
+        "invariants", "materializePartitionColumns", "v2Checkpoint",
         "vacuumProtocolCheck",
     }
 )  # fmt: skip
 """Features that ask nothing of who adds files or lets whole ones leave, or what we do
 (`lakehouse.log.in_commit`), or what is asked beside; or, as constraints and invariants,
-something of rows that is held against none of ours (`lakehouse.log.remarks`)."""
+something of rows that is held against none of ours (`lakehouse.log.remarks`); or, as
+defaults and identities do, of columns that have one, which no plain column has. Our
+files hold the partition column."""
 _ROW_TRACKING: Final = "rowTracking"
 """Asks for numbers of rows in each commit, and for nothing while it is suspended."""
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
@@ -85,9 +88,10 @@ _KNOWN: Final = {
 
 _MOVABLE: Final = frozenset(
     {
-        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
-        "domainMetadata", "inCommitTimestamp", "inCommitTimestamp-preview",
-        "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
+        "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints",
+        "deletionVectors", "domainMetadata", "identityColumns", "inCommitTimestamp",
+        "inCommitTimestamp-preview", "invariants", "materializePartitionColumns",
+        "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
     }
 )  # fmt: skip
 """Features that ask nothing of who moves rows and changes none, as long as no file has

@@ -380,6 +380,37 @@ def test_a_table_whose_offsets_are_integers_gets_nothing_until_they_are_long(
     assert [row.offset for row in world.rows(topic)] == [*range(10, 20)]
 
 
+def test_a_column_with_a_default_stops_its_topic_until_that_is_dropped(
+    world: World,
+) -> None:
+    """ALTER COLUMN x SET DEFAULT, and DROP DEFAULT: the feature stays."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    path = str(world.path(topic))
+    feature = protocol(["allowColumnDefaults"], [])
+    theirs = {"name": "x", "type": "string", "nullable": True}
+    for said in ({"CURRENT_DEFAULT": "'foo'"}, {}):
+        entry = Path(delta_log.entry_path(path, delta_log.load(path).version + 1))
+        metadata = delta_log.load(path).metadata
+        assert metadata is not None
+        schema = json.loads(metadata.schema_string)
+        ours = [one for one in schema["fields"] if one["name"] != "x"]
+        schema["fields"] = [*ours, theirs | {"metadata": said}]
+        body = metadata.body | {"schemaString": json.dumps(schema)}
+        entry.write_text("\n".join(map(json.dumps, [feature, {"metaData": body}])))
+        world.produce(topic, some(10))
+        for _ in range(2):
+            world.clock.advance(60_000)
+            world.flush(compactor)
+        compactor.step()
+        whys = [
+            "not as they were made: ['x']" in p for p in compactor.status().problems
+        ]
+        assert whys == ([True] if said else [])
+    world.check_rows()
+
+
 def test_a_table_without_the_column_of_the_values_gets_nothing_until_it_has_it(
     world: World,
 ) -> None:

@@ -83,6 +83,9 @@ def test_a_raised_protocol_is_the_librarys(made: Metadata, protocol: Protocol) -
         ("deletionVectors", {"delta__enableDeletionVectors": "true"}),
         ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
         ("checkConstraints", {}),
+        ("allowColumnDefaults", {}),
+        ("identityColumns", {}),
+        ("materializePartitionColumns", {}),
     ],
 )
 def test_features_that_ask_for_nothing_else_leave_a_table_ours(
@@ -93,6 +96,27 @@ def test_features_that_ask_for_nothing_else_leave_a_table_ours(
     for protocol in (Protocol(1, 7, (), features), Protocol(3, 7, (), features)):
         assert why_not_ours(protocol, metadata, removes=True) is None
     assert why_not_ours(Protocol(2, 7, (), features), metadata) is not None
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"),
+    [
+        ("allowColumnDefaults", {"CURRENT_DEFAULT": "'foo'"}),
+        ("identityColumns", {"delta.identity.start": 1, "delta.identity.step": 1}),
+    ],
+)
+def test_a_column_that_has_a_value_of_its_own_stops_a_table_and_the_feature_does_not(
+    made: Metadata, feature: str, said: dict[str, Any]
+) -> None:
+    protocol = Protocol(1, 7, (), (*PLAIN, feature))
+    own = changed(made, lambda fields: fields.append(column("long", metadata=said)))
+    odd = "these columns are not as they were made: ['x']"
+    assert why_not_ours(protocol, own) == why_not_merged(protocol, own) == odd
+    of_ours = changed(made, lambda fields: fields[5]["metadata"].update(said))
+    assert "['key']" in str(why_not_ours(protocol, of_ours))
+    for metadata in (made, changed(made, lambda fields: fields.append(column("long")))):
+        assert why_not_ours(protocol, metadata, removes=True) is None
+        assert why_not_merged(protocol, metadata) is None
 
 
 def test_a_feature_that_asks_for_more_is_the_librarys(made: Metadata) -> None:
