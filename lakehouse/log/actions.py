@@ -9,6 +9,7 @@ Source: the Delta transaction log protocol, "Actions".
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,9 @@ from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROW
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
 NO_PARTITION = -1
+ODD_PARTITION = -2
+"""Of a file whose partition its owner wrote otherwise than we write numbers."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _NO_TIME = -1
 """What a record without a timestamp has in its place, for Kafka's clients."""
 
@@ -358,7 +362,7 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     bounds = (_NO_TIME, _NO_TIME) if _is_timeless(stats) else (UNKNOWN_MIN, UNKNOWN_MAX)
     return DataFile(
         path=body["path"],
-        partition=NO_PARTITION if partition in (None, "") else int(partition),
+        partition=partition_of(partition),
         size=int(body["size"]),
         rows=_rows(stats, vector),
         first_offset=int(first) if known else UNKNOWN_MIN,
@@ -369,6 +373,14 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
         vector=vector,
         is_timed=0 in (_nulls(stats, "offset"), _nulls(stats, "timestamp")),
     )
+
+
+def partition_of(said: object) -> int:
+    """Which partition a log means. What Python takes for a number is none of ours
+    unless it is written so: 1_0 and +1 are other directories than 10 and 1."""
+    if said is None or said == "":
+        return NO_PARTITION
+    return int(str(said)) if _NUMBER.fullmatch(str(said)) else ODD_PARTITION
 
 
 def _is_timeless(stats: Mapping[str, Any]) -> bool:

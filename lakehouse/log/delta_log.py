@@ -38,7 +38,7 @@ from lakehouse.log.checkpoint import (
     read_checkpoint,
 )
 from lakehouse.log.checksums import Checksum, noted, written_anew
-from lakehouse.log.readable import why_unreadable
+from lakehouse.log.readable import why_odd, why_unreadable
 from lakehouse.log.torn import are_torn
 from lakehouse.properties import DELTA, TOPIC_ID
 from lakehouse.regular import open_entry
@@ -130,7 +130,7 @@ class Snapshot:
     @property
     def unreadable(self) -> str | None:
         """One sentence if the rows cannot be read right, else None."""
-        return why_unreadable(self.protocol, self.metadata)
+        return why_unreadable(self.protocol, self.metadata) or why_odd(self.index)
 
     @property
     def left(self) -> dict[str, int]:

@@ -15,7 +15,14 @@ from functools import lru_cache
 from typing import Final
 
 from lakehouse.column_names import alike
-from lakehouse.log.actions import COLUMNS, PHYSICAL_NAME, Metadata, Protocol
+from lakehouse.index import OffsetIndex
+from lakehouse.log.actions import (
+    COLUMNS,
+    ODD_PARTITION,
+    PHYSICAL_NAME,
+    Metadata,
+    Protocol,
+)
 
 _FEATURES: Final = {
     "columnMapping",  # as long as our columns keep their names in the files: see below
@@ -59,6 +66,18 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
             back = "rename it back"
         return f"it is partitioned by {columns}, not by partition: {back}"
     return None if is_mapped or not names else _no_record(names)
+
+
+def why_odd(index: OffsetIndex) -> str | None:
+    """One sentence if files of a table are of a partition that nobody here knows."""
+    if ODD_PARTITION not in index.partitions:
+        return None
+    path = index.files_of(ODD_PARTITION)[0].relative_path
+    return (
+        f"the partition of its file {path} is no number as ours are written: RESTORE "
+        "it to the version before (DESCRIBE HISTORY), or write it once more with "
+        "partition as int"
+    )
 
 
 def _no_record(names: dict[str, str]) -> str | None:

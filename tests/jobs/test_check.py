@@ -384,6 +384,25 @@ def test_a_table_that_its_owner_made_unreadable_is_a_remark(
     assert "from2040" in report.remarks[0]
 
 
+def test_files_of_odd_partitions_are_a_remark_while_they_are_there(
+    world: World, topic: Any
+) -> None:
+    """As a double makes them: 0.0 is no partition. RESTORE ends it."""
+    ours = last_entry(world, topic)
+    actions = [json.loads(line) for line in ours.read_text().splitlines()]
+    [add] = [action["add"] for action in actions if "add" in action]
+    odd = add | {"path": "odd", "partitionValues": {"partition": "0.0"}}
+    for version, come, gone in ((3, odd, add), (4, add, odd)):
+        text = [{"add": come}, {"remove": {"path": gone["path"], "dataChange": True}}]
+        entry = ours.with_name(f"{version:020d}.json")
+        entry.write_text("\n".join(map(json.dumps, text)))
+        report = check(world)
+        assert report.problems == []
+        assert ["the partition of its file odd" in r for r in report.remarks] == (
+            [True] if come is odd else []
+        )
+
+
 def test_a_table_that_lost_columns_of_ours_is_a_remark(
     world: World, topic: Any
 ) -> None:

@@ -264,14 +264,13 @@ def test_a_torn_last_entry_is_not_read(writer: Writer, content: bytes) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        {"add": {"path": "f", "size": 1, "partitionValues": {"partition": "abc"}}},
         {"add": {"path": "f", "size": 1, "stats": "no JSON"}},
         {"add": {"path": "no size"}},
         {"txn": {"appId": "his", "version": None}},
         {"commitInfo": [1]},
         {"txn": {"appId": "his", "version": float("inf")}},
     ],
-    ids=["partition", "stats", "size", "txn", "info", "infinity"],
+    ids=["stats", "size", "txn", "info", "infinity"],
 )
 def test_a_whole_entry_that_nobody_understands_is_its_owners(
     writer: Writer, action: dict[str, object]

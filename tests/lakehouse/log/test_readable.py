@@ -1,19 +1,24 @@
 """What makes a table unreadable: what is unknown, and what no record can be without."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakehouse.log.actions import (
     COLUMNS,
+    NO_PARTITION,
     PHYSICAL_NAME,
     Metadata,
     Protocol,
     metadata_of,
+    partition_of,
     protocol_of,
 )
+from lakehouse.log.delta_log import entry_path, follow, load
 from lakehouse.log.readable import why_unreadable
+from tests.support.tables import Writer
 
 MODE = "delta.columnMapping.mode"
 
@@ -130,3 +135,43 @@ def test_mapping_by_name_is_read_in_whatever_case(name: str) -> None:
     assert why_unreadable(Protocol(2, 5), mapped) is None
     by_id = with_columns(COLUMNS, **{MODE: "ID"})
     assert str(why_unreadable(Protocol(2, 5), by_id)).startswith("its columns are map")
+
+
+@pytest.mark.parametrize("said", ["0.0", "00", " 0", "1_0", "+1", "-1", "x", "٣", 0.5])
+def test_files_of_a_partition_that_is_no_number_of_ours_make_a_table_unreadable(
+    tmp_path: Path, said: Any
+) -> None:
+    """As long as they are in it: what they were is nobody's matter behind a RESTORE."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    (before,) = load(writer.path).files
+    entry = Path(entry_path(writer.path, 1)).read_text()
+    [add] = [json.loads(line) for line in entry.splitlines() if '"add"' in line]
+    odd = {
+        "path": "partition=odd/part-0.parquet",
+        "partitionValues": {"partition": said},
+    }
+    removed = {"remove": {"path": before, "dataChange": True}}
+    put(writer, 2, removed, {"add": add["add"] | odd})
+    followed = load(writer.path)
+    why = "the partition of its file partition=odd/part-0.parquet is no number as ours"
+    assert str(followed.unreadable).startswith(why)
+    put(writer, 3, add, {"remove": {"path": odd["path"], "dataChange": True}})
+    follow(followed)
+    assert (followed.version, followed.unreadable) == (3, None)
+    assert load(writer.path).unreadable is None
+
+
+def put(writer: Writer, version: int, *actions: dict[str, Any]) -> None:
+    text = "\n".join(map(json.dumps, actions))
+    Path(entry_path(writer.path, version)).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("said", "partition"),
+    [("0", 0), ("10", 10), (7, 7), ("", NO_PARTITION), (None, NO_PARTITION)],
+)
+def test_a_partition_is_one_of_ours_if_it_is_written_so(
+    said: Any, partition: int
+) -> None:
+    assert partition_of(said) == partition
