@@ -75,8 +75,8 @@ def why_odd(index: OffsetIndex) -> str | None:
     path = index.files_of(ODD_PARTITION)[0].relative_path
     return (
         f"the partition of its file {path} is no number as ours are written: RESTORE "
-        "it to the version before (DESCRIBE HISTORY), or write it once more with "
-        "partition as int"
+        "the table to the version before (DESCRIBE HISTORY), or write it once more "
+        "with partition as int"
     )
 
 

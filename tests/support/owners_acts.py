@@ -60,6 +60,11 @@ STATEMENTS: Final = {
     "ADD COLUMN": ["ALTER TABLE {} ADD COLUMN theirs STRING"],
     "a column's COMMENT": ["ALTER TABLE {} ALTER COLUMN value COMMENT 'theirs'"],
     "RENAME COLUMN": [MAPPED, "ALTER TABLE {} RENAME COLUMN value TO payload"],
+    "RENAME COLUMN, and mapped no more": [
+        MAPPED,
+        "ALTER TABLE {} RENAME COLUMN value TO payload",
+        _property("columnMapping.mode", "none"),
+    ],
     "DROP COLUMN": [MAPPED, "ALTER TABLE {} DROP COLUMN headers"],
     "DROP COLUMN of a column of theirs": [
         MAPPED,
@@ -102,7 +107,10 @@ STATEMENTS: Final = {
 REMOVED: Final = "rm -rf"
 NAMES: Final = (*STATEMENTS, REMOVED)
 REFUSED_BY_DELTA: Final = {"liquid clustering"}
-VALUE_COLUMN: Final = {"RENAME COLUMN": "payload"}
+VALUE_COLUMN: Final = {
+    "RENAME COLUMN": "payload",
+    "RENAME COLUMN, and mapped no more": "payload",
+}
 """What the column of the values is called afterwards, where not ``value``."""
 
 
