@@ -61,16 +61,17 @@ _FEATURED: Final = ((1, 7), (3, 7))
 _SILENT: Final = frozenset(
     {
         "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints",
-        "deletionVectors", "domainMetadata", "identityColumns", "inCommitTimestamp",
-        "invariants", "materializePartitionColumns", "v2Checkpoint",
-        "vacuumProtocolCheck",
+        "checkpointProtection", "deletionVectors", "domainMetadata", "identityColumns",
+        "inCommitTimestamp", "invariants", "materializePartitionColumns",
+        "v2Checkpoint", "vacuumProtocolCheck",
     }
 )  # fmt: skip
 """Features that ask nothing of who adds files or lets whole ones leave, or what we do
 (`lakehouse.log.in_commit`), or what is asked beside; or, as constraints and invariants,
 something of rows that is held against none of ours (`lakehouse.log.remarks`); or, as
 defaults and identities do, of columns that have one, which no plain column has. Our
-files hold the partition column."""
+files hold the partition column, and of a log whose checkpoints are protected nothing is
+cleaned up here (`lakehouse.log.expiry`)."""
 _ROW_TRACKING: Final = "rowTracking"
 """Asks for numbers of rows in each commit, and for nothing while it is suspended."""
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
@@ -89,9 +90,10 @@ _KNOWN: Final = {
 _MOVABLE: Final = frozenset(
     {
         "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints",
-        "deletionVectors", "domainMetadata", "identityColumns", "inCommitTimestamp",
-        "inCommitTimestamp-preview", "invariants", "materializePartitionColumns",
-        "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
+        "checkpointProtection", "deletionVectors", "domainMetadata", "identityColumns",
+        "inCommitTimestamp", "inCommitTimestamp-preview", "invariants",
+        "materializePartitionColumns", "timestampNtz", "v2Checkpoint",
+        "vacuumProtocolCheck",
     }
 )  # fmt: skip
 """Features that ask nothing of who moves rows and changes none, as long as no file has

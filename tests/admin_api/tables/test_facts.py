@@ -45,6 +45,17 @@ def test_a_file_without_statistics_makes_the_rows_unknown(writer):
     assert (found.files.rows, found.files.count) == (None, 1)
 
 
+def test_what_an_owner_asked_for_that_has_a_price_is_a_remark_and_no_problem(writer):
+    writer.add(0, 0, 10)
+    assert facts_of(load(writer.path)).remarks == ()
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+    facts = facts_of(load(writer.path))
+    [remark] = facts.remarks
+    assert "delta.appendOnly is true" in remark
+    assert facts.problem is None
+
+
 def test_a_topic_without_a_table_has_nothing_and_no_problem(lake, tmp_path):
     topic = make_topic(tmp_path, "new", topic_id=id_of(9))
     found = FactsReader(lake).of(topic)

@@ -86,6 +86,7 @@ def test_a_raised_protocol_is_the_librarys(made: Metadata, protocol: Protocol) -
         ("allowColumnDefaults", {}),
         ("identityColumns", {}),
         ("materializePartitionColumns", {}),
+        ("checkpointProtection", {}),
     ],
 )
 def test_features_that_ask_for_nothing_else_leave_a_table_ours(
