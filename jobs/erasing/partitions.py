@@ -20,7 +20,7 @@ from jobs.erasing.log_files import said_in
 from lakehouse.column_names import alike
 from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
 from lakehouse.location import Names
-from lakehouse.log.actions import NO_PARTITION
+from lakehouse.log.actions import NO_PARTITION, ODD_PARTITION, partition_of
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 
 CHANGES: Final = "_change_data"
@@ -60,7 +60,7 @@ def _in_log(root: str) -> dict[str, int]:
         if said.kind in _KINDS:
             with suppress(LookupError, TypeError, ValueError):  # an owner's odd action
                 values = dict(said.body["partitionValues"])
-                value = values[alike("partition", values)[0]]
-                path = names.below(said.body["path"])
-                found[path] = NO_PARTITION if value in (None, "") else int(value)
+                number = partition_of(values[alike("partition", values)[0]])
+                if number != ODD_PARTITION:
+                    found[names.below(said.body["path"])] = number
     return found

@@ -53,19 +53,20 @@ def test_the_log_says_it_of_files_that_lie_elsewhere(writer: Writer) -> None:
         {"add": said("xY/nobodys.parquet", None)},
         {"cdc": said("_change_data/xY/cdc.parquet", "3")},
         {"add": said("xY/ours.parquet", "4") | {"partitionValues": {"Partition": "4"}}},
+        {"add": said("xY/text.parquet", "1_0")},
         {"add": {"path": "xY/odd.parquet", "partitionValues": 4}},
     ]
     remove = {"path": "xY/gone%20by.parquet", "deletionTimestamp": 1}
     table = load(writer.path)
     version = table.version
     Path(entry_path(writer.path, version + 1)).write_text(
-        "\n".join(map(json.dumps, actions[:5])) + '\n{"add":{"partitionValues":\n'
+        "\n".join(map(json.dumps, actions[:6])) + '\n{"add":{"partitionValues":\n'
     )
     aside = Path(entry_path(writer.path, version + 9))
-    aside.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps(actions[5]))
+    aside.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps(actions[6]))
     known = {"xY/live.parquet": 1, "xY/gone by.parquet": 2, "xY/nobodys.parquet": -1,
              "_change_data/xY/cdc.parquet": 3, "xY/ours.parquet": 4}  # fmt: skip
-    unknown = {"xY/odd.parquet": None, "xY/a.parquet": None}
+    unknown = dict.fromkeys(["xY/odd.parquet", "xY/text.parquet", "xY/a.parquet"])
     assert partitions_of(table, known | unknown) == known | unknown
 
 
