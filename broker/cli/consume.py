@@ -241,9 +241,11 @@ def _batches(
         rest = consumer.consume(wanted - 1, timeout=0.0) if first and wanted > 1 else []
         found = [one for one in (*first, *rest) if _is_record(one, open_partitions)]
         silence.end(one.partition() for one in (*first, *rest))
+        assigned = {part.partition for part in consumer.assignment()}
         if len(first) + len(rest) < wanted:  # no more was there
-            assigned = {part.partition for part in consumer.assignment()}
             silence.look(open_partitions & assigned)
+        if not assigned:  # given back between the two: the commit is before the first
+            found = []
         if found:
             yield found
         if left is not None:

@@ -192,6 +192,19 @@ def test_silent_is_what_is_assigned_and_not_at_its_end():
     assert silence.looked == [{0, 1}, {1}, {1}, {1}, set(), set()]
 
 
+def test_what_a_member_holds_when_it_gives_back_is_left_to_the_group():
+    """It was committed without that: printed, it would come twice."""
+    reader, partitions = Reader(), {0}
+    given = iter([[message(0)], [], ends(0), []])
+
+    def consume(count, timeout):
+        reader.assigned = (0,) if timeout else ()  # the second call serves it
+        return next(given)
+
+    reader.consume = consume
+    assert batches(reader, Silence(), partitions, Look(answers=[True])) == []
+
+
 def test_what_was_added_is_read_to_its_end_too():
     reader = Reader(*ends(0), message(2), *ends(2))
     assert batches(reader, Silence(), {0}, Look(added=[{2}])) == [[2]]
