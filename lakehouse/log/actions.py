@@ -24,9 +24,9 @@ from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROW
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
 NO_PARTITION = -1
-ODD_PARTITION = -2
-"""Of a file whose partition its owner wrote otherwise than we write numbers."""
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+ODD_PARTITION = -(1 << 31)
+"""Of a file whose partition its owner wrote otherwise than numbers are written."""
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 _NO_TIME = -1
 """What a record without a timestamp has in its place, for Kafka's clients."""
 
@@ -376,8 +376,9 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
 
 
 def partition_of(said: object) -> int:
-    """Which partition a log means. What Python takes for a number is none of ours
-    unless it is written so: 1_0 and +1 are other directories than 10 and 1."""
+    """Which partition a log means; a negative one is no topic's, and nobody's matter.
+    What Python takes for a number is none unless it is written so: 1_0 and +1 are
+    other directories than 10 and 1."""
     if said is None or said == "":
         return NO_PARTITION
     return int(str(said)) if _NUMBER.fullmatch(str(said)) else ODD_PARTITION

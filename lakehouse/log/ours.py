@@ -81,6 +81,7 @@ _ADVICE: Final = (
 )
 _KNOWN: Final = {
     CHANGE_FEED: "changeDataFeed",
+    "delta.enableMaterializePartitionColumnsFeature": "materializePartitionColumns",
     "delta.enableDeletionVectors": "deletionVectors",
     "delta.enableInCommitTimestamps": "inCommitTimestamp",
 }
@@ -113,7 +114,8 @@ def why_not_ours(
     """One sentence if the library is to commit to such a table, else None.
 
     ``removes``: files are to leave. ``moves``: others may come in their place, with
-    rows that are in the table. A constraint is asked of new rows alone.
+    rows that are in the table. A constraint is held against none of ours, and the
+    library, which evaluates none either, knows fewer features.
     """
     if metadata is None:
         return "the log holds no metaData action"
@@ -124,7 +126,9 @@ def why_not_ours(
         return why_columns_lost(metadata.schema_string) or _NOT_PARTITIONED
     for key, value in metadata.configuration.items():
         is_known = _KNOWN.get(key) in protocol.writer_features
-        is_known |= (removes or moves) and key.startswith(CONSTRAINT)
+        is_known |= key.startswith(CONSTRAINT) and (
+            removes or moves or "checkConstraints" in protocol.writer_features
+        )
         if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
             return f"{key} is {value}"
     return _of_columns(metadata.schema_string)

@@ -74,9 +74,9 @@ def why_odd(index: OffsetIndex) -> str | None:
         return None
     path = index.files_of(ODD_PARTITION)[0].relative_path
     return (
-        f"the partition of its file {path} is no number as ours are written: RESTORE "
-        "the table to the version before (DESCRIBE HISTORY), or write it once more "
-        "with partition as int"
+        f"the partition of its file {path} is no number as ours are written: write it "
+        "once more with partition as int, or RESTORE the table to the version before "
+        "if nothing was added since (DESCRIBE HISTORY)"
     )
 
 
@@ -89,7 +89,8 @@ def _no_record(names: dict[str, str]) -> str | None:
     are = "columns {} are" if len(missing) > 1 else "column {} is"
     return (
         f"its {are.format(columns)} missing, and consumers would take what is left for "
-        "records that were deleted: RESTORE it to the version before (DESCRIBE HISTORY)"
+        "records that were deleted: RESTORE it to the version before if nothing was "
+        "added since (DESCRIBE HISTORY)"
     )
 
 

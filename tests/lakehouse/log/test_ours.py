@@ -125,10 +125,27 @@ def test_a_feature_that_asks_for_more_is_the_librarys(made: Metadata) -> None:
     assert why == "it has clustering"
     constrained = configured(made, delta__constraints__short="offset < 10")
     checked = Protocol(1, 7, (), (*PLAIN, "checkConstraints"))
-    assert why_not_ours(checked, constrained) is not None
+    assert why_not_ours(checked, constrained) is None
     assert why_not_ours(checked, constrained, moves=True) is None
     assert why_not_ours(checked, constrained, removes=True) is None
     assert why_not_ours(Protocol(1, 3), constrained, moves=True) is not None
+
+
+@pytest.mark.parametrize(
+    "beside", ["checkpointProtection", "allowColumnDefaults", "vacuumProtocolCheck"]
+)
+def test_a_constraint_stops_nothing_beside_what_the_library_does_not_know(
+    made: Metadata, beside: str
+) -> None:
+    constrained = configured(made, delta__constraints__short="offset < 10")
+    protocol = Protocol(1, 7, (), (*PLAIN, "checkConstraints", beside))
+    assert why_not_ours(protocol, constrained) is None
+
+
+def test_our_files_have_the_partition_column_that_is_asked_for(made: Metadata) -> None:
+    asked = configured(made, delta__enableMaterializePartitionColumnsFeature="true")
+    protocol = Protocol(1, 7, (), (*PLAIN, "materializePartitionColumns"))
+    assert why_not_ours(protocol, asked) is None
 
 
 def test_rows_are_numbered_for_nobody_unless_that_is_suspended(made: Metadata) -> None:
