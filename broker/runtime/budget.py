@@ -72,13 +72,17 @@ class Budget:
 
     def try_take(self, size: int, who: object = None) -> bool:
         """Take bytes if they fit, or if nobody else holds any; and nobody is first."""
-        if self._first is not None and who is not self._first:
-            return False
-        if not self._fits(size):
+        if not self.may_take(size, who):
             return False
         self.taken += size
         self.step_back(who)
         return True
+
+    def may_take(self, size: int, who: object = None, held: int = 0) -> bool:
+        """Whether `try_take` would, of who holds some bytes already."""
+        if self._first is not None and who is not self._first:
+            return False
+        return self.taken <= held or self.taken + size <= self.bytes_max
 
     def _fits(self, size: int) -> bool:
         return not self.taken or self.taken + size <= self.bytes_max
@@ -150,11 +154,11 @@ class Budget:
 class Reservation:
     """Bytes of a budget that one answer takes, until they are given back."""
 
-    __slots__ = ("_budget", "bytes")
+    __slots__ = ("_budget", "_who", "bytes")
 
-    def __init__(self, budget: Budget, size: int) -> None:
-        """``size`` has been taken already."""
-        self._budget = budget
+    def __init__(self, budget: Budget, size: int, who: object = None) -> None:
+        """``size`` has been taken already, by ``who`` if it has to be first."""
+        self._budget, self._who = budget, who
         self.bytes = size
 
     @property
@@ -171,13 +175,10 @@ class Reservation:
             self._budget.give(-more)
 
     def try_grow(self, size: int) -> bool:
-        """Take so many more if they fit, or if nobody else holds any."""
+        """Take so many more if they fit, or if nobody else holds any; and nobody else
+        is first."""
         budget = self._budget
-        if (
-            size
-            and budget.taken > self.bytes
-            and budget.taken + size > budget.bytes_max
-        ):
+        if size and not budget.may_take(size, self._who, self.bytes):
             return False
         self.resize(self.bytes + size)
         return True

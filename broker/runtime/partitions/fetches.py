@@ -224,7 +224,7 @@ class Fetch(DelayedOperation):
         """Be parked, once and for all."""
         assert self._unwaited is not None
         self._purgatory, self._unwaited = self._unwaited, None
-        self._work = None
+        self._work, self._refusals = None, 0
         self._purgatory.watch(self, self._keys(), self._max_wait_ms)
 
     def _long_work(self) -> LongWork:
@@ -335,7 +335,7 @@ class Fetch(DelayedOperation):
     async def _finish_in_turns(self, reservation: Reservation | None) -> None:
         try:
             if self._convert is not None:
-                reservation = reservation or Reservation(self._memory, 0)
+                reservation = reservation or Reservation(self._memory, 0, self)
                 self._wanted = await self._convert(reservation, self._is_heard)
                 if self._wanted:
                     self._wait_again(reservation)
@@ -381,10 +381,9 @@ class Fetch(DelayedOperation):
         return bool(self._places) and self._is_heard() and not self._is_hurried
 
     def _wait_again(self, reservation: Reservation) -> None:
-        """Hold nothing, and read again when there is room for what it becomes."""
-        for place in self._places:
-            place.clear()
-        self._wait_for(self._wanted)
+        """Read again when there is room for what it becomes, if anybody hears it."""
+        if self._is_heard():
+            self._wait_for(self._wanted)
         reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
@@ -439,7 +438,7 @@ class Fetch(DelayedOperation):
                 return
             reading, needed = cut, self._needed_bytes()
         if memory.try_take(needed, self):
-            reservation = Reservation(memory, needed)
+            reservation = Reservation(memory, needed, self)
             if reading is None:
                 self._finish(reservation)
                 return
@@ -447,13 +446,13 @@ class Fetch(DelayedOperation):
         else:
             if reading is not None:
                 reading.close()
-            for place in self._places:
-                place.clear()
             self._wait_for(needed)
 
     def _wait_for(self, needed: int) -> None:
-        """Read again when there is so much. Who looks in turns finds what others left,
-        and stands behind them again: so it is first after some times."""
+        """Hold nothing, and read again when there is so much. Who looks in turns finds
+        what others left, and is behind them again: so it is first after some times."""
+        for place in self._places:
+            place.clear()
         self._refusals += 1
         if self._refusals >= REFUSALS_MAX:
             self._memory.put_first(self)

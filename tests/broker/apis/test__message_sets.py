@@ -640,6 +640,32 @@ def test_no_old_answer_takes_all_the_memory_that_is_left(tmp_path, version) -> N
     run(scenario)
 
 
+def test_who_goes_while_its_messages_are_converted_waits_for_no_memory(
+    tmp_path, monkeypatch
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"x" * 1_000))
+            broker.fetched.take(broker.fetched.bytes_max - 100)  # by others
+            waiting = start(fetch, fetch_request("t", (0, 0)), broker, 2)
+            ended, find = asyncio.Event(), _message_sets._next_messages
+
+            async def leave(*what):
+                found = await find(*what)
+                waiting.abandon()
+                ended.set()
+                return found
+
+            monkeypatch.setattr(_message_sets, "_next_messages", leave)
+            await ended.wait()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not broker.fetched.is_awaited
+
+    run(scenario)
+
+
 def test_nothing_more_is_converted_when_nobody_hears_the_answer(tmp_path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:

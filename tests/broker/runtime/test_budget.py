@@ -165,3 +165,21 @@ def test_of_those_who_gave_up_nothing_is_kept() -> None:
     assert len(budget._order) < 1_000
     budget.give(100)
     assert woken == [-1]
+
+
+def test_while_one_is_first_no_other_reservation_grows() -> None:
+    """Else who grows again and again would have all that comes back."""
+    budget, large, other = Budget(100), object(), object()
+    first, rest = Reservation(budget, 0, large), Reservation(budget, 0, other)
+    assert rest.try_grow(60)
+    assert not budget.try_take(80, large)
+    budget.put_first(large)
+    assert not rest.try_grow(10)
+    assert rest.try_grow(0)
+    assert first.try_grow(10)
+    rest.release()
+    assert first.try_grow(80)
+    budget.step_back(large)
+    assert rest.try_grow(10)
+    first.release()
+    assert rest.try_grow(1_000)  # nobody else holds any
