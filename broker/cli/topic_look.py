@@ -62,8 +62,12 @@ class TopicLook:
         nothing; one a minute may block for a second."""
         if self._clock.monotonic_ms() < self._next_ms:
             return set()
-        found = self._look()
-        return set() if self._in_group else self._taken((found or set()) - self._known)
+        was_gone, found = self._is_gone, self._look()
+        if self._in_group or not found:
+            return set()
+        if was_gone and not self._is_gone:
+            return self._begun(found)
+        return self._taken(found - self._known)
 
     def note_assigned(self) -> None:
         """What was not answered while nothing was assigned counts no more."""
@@ -103,6 +107,17 @@ class TopicLook:
         if self._is_gone:
             what = f"there is no topic {self._topic!r} any more"
             raise UserError(f"not at its end: {what}")
+
+    def _begun(self, found: set[int]) -> set[int]:
+        """Read one that was made again from its beginning, or behind what was written
+        of it: librdkafka asks for what follows in the old one, and waits for that if
+        the new one is as long already."""
+        places = {n: self._written.get(n, OFFSET_BEGINNING) for n in sorted(found)}
+        self._consumer.assign(
+            [TopicPartition(self._topic, n, at) for n, at in places.items()]
+        )
+        self._known = found
+        return found
 
     def _taken(self, new: set[int]) -> set[int]:
         if new:

@@ -31,6 +31,10 @@ class Reader:
     def incremental_assign(self, parts):
         self.taken += [(part.topic, part.partition, part.offset) for part in parts]
 
+    def assign(self, parts):
+        self.taken = []
+        self.incremental_assign(parts)
+
 
 @pytest.fixture
 def clock():
@@ -82,11 +86,29 @@ def test_a_topic_that_is_gone_is_said_once_until_it_is_there(
         reader.error = error
         for _ in range(2):
             clock.advance(EVERY_MS)
-            assert look.added() == set()
+            look.added()
             said.append(capsys.readouterr().err)
     assert said[0] == said[4]
     assert said[0].startswith("lakelog: there is no topic 't' any more; ")
     assert not any(said[1:4] + said[5:])
+
+
+def test_one_that_is_made_again_is_read_from_its_beginning(reader, clock):
+    """Or behind what was written of it already; a group says it to its members."""
+    for in_group in (False, True):
+        written = {0: 7, 1: 9}
+        look = TopicLook(reader, "t", {0, 1}, in_group, written, clock)
+        reader.error, reader.taken = KafkaError.UNKNOWN_TOPIC_OR_PART, []
+        clock.advance(EVERY_MS)
+        assert look.added() == set()
+        reader.error, reader.partitions = None, {0, 1, 2}
+        written[1] = 3
+        clock.advance(EVERY_MS)
+        begun = [(0, OFFSET_BEGINNING), (1, 3), (2, OFFSET_BEGINNING)]
+        assert look.added() == (set() if in_group else {0, 1, 2})
+        assert reader.taken == ([] if in_group else [("t", *one) for one in begun])
+        clock.advance(EVERY_MS)
+        assert look.added() == set()
 
 
 def test_of_a_topic_that_is_gone_nothing_is_committed_for_one_made_again(reader, clock):
