@@ -15,6 +15,7 @@ import deltalake
 import pytest
 from deltalake import TableFeatures
 
+from broker.runtime.rebuilding.found_log import found_log
 from tests.support.confluent import create, produce_all
 from tests.support.guide import PAGES, Block, Typing, blocks
 from tests.support.patience import STUCK_S, wait_until
@@ -83,6 +84,11 @@ class House:
 
     def offsets(self) -> list[int]:
         return [row[1] for row in consumed(self.up.bootstrap, "orders")]
+
+    def has_log(self, number: int) -> bool:
+        """Whether segments have records of a topic; a rebuild would ask whose."""
+        with found_log(self.up.data_dir / "wal") as log:
+            return any(topic == number for topic, _ in log.held)
 
     def health(self) -> str:
         with urlopen(f"{self.up.facts['admin']}/v1/health") as answer:
@@ -183,6 +189,7 @@ def test_a_deleted_topic_and_a_lost_catalog_come_back(house: House) -> None:
     house.type("operate", "lakelog undelete orders")
     house.up.start()
     wait_until(lambda: house.offsets() == kept)
+    wait_until(lambda: not house.has_log(number=1))  # as the deleted one was known
     house.up.stop()
     for file in house.up.data_dir.glob("catalog.db*"):
         file.rename(house.directory / file.name)
