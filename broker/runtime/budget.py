@@ -82,10 +82,11 @@ class Budget:
         """Whether `try_take` would, of who holds some bytes already."""
         if self._first is not None and who is not self._first:
             return False
-        return self.taken <= held or self.taken + size <= self.bytes_max
+        return self._fits(size, held)
 
-    def _fits(self, size: int) -> bool:
-        return not self.taken or self.taken + size <= self.bytes_max
+    def _fits(self, size: int, held: int = 0) -> bool:
+        """Whether there is room, or nobody else holds any."""
+        return self.taken <= held or self.taken + size <= self.bytes_max
 
     def put_first(self, who: object) -> None:
         """Until this one has taken bytes, or stepped back, nobody else may."""
