@@ -25,8 +25,9 @@ from broker.storage.entry import (
 )
 from broker.storage.manifest import ManifestDamaged, read_manifest
 from broker.storage.missing_segments import runs_of
+from broker.storage.open_segment import SegmentBytes
 from broker.storage.segment import SegmentInfo, StaleSegment, is_odd
-from broker.storage.store import SegmentBytes, SegmentStore
+from broker.storage.store import SegmentStore
 from jobs.check_report import Report
 
 LOOKS_MAX: Final = 5

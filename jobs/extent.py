@@ -17,6 +17,7 @@ log does: then what segments have of it comes all the same.
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from broker.status.schema import (
     held_sentence,
 )
 from broker.storage.manifest import ManifestDamaged
+from broker.storage.segment import StaleSegment
 from broker.storage.store import open_store
 from broker.topics.configs import waits_for_table
 from broker.topics.topic import Topic
@@ -48,6 +50,7 @@ from lakehouse.log.writes import SMALL_BYTES
 
 POLL_S = 0.1
 PROBLEMS_MAX = 3
+LOOKS_MAX = 5
 """So many of the compactor's are told of tables that are late."""
 
 Offsets = dict[TopicPartition, int]
@@ -342,8 +345,16 @@ class Extents:
 
     def _in_log(self) -> _Log:
         """Where each partition ends in the segments, or ended by the checkpoint: what
-        was released before it is in no segment any more.
+        was released before it is in no segment any more, and one that is released
+        during the look may have gone into another.
         """
+        for _ in range(LOOKS_MAX):
+            with suppress(StaleSegment):
+                return self._look_into_log()
+        return _Log({}, {}, {}, "segments were released during each look into the log")
+
+    def _look_into_log(self) -> _Log:
+        """Raises StaleSegment if a segment is released meanwhile."""
         ends: Offsets = {}
         in_segments: Offsets = {}
         sizes: Offsets = {}

@@ -24,7 +24,8 @@ from broker.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from broker.records.runs import Ints, Run
 from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
 from broker.storage.many_entries import planned
-from broker.storage.store import SegmentBytes, SegmentStore, open_store
+from broker.storage.open_segment import SegmentBytes
+from broker.storage.store import SegmentStore, open_store
 
 STORES_KEPT_MAX: Final = 4
 RUN_BYTES: Final = 1 << 20

@@ -6,10 +6,12 @@ which wait for a compactor, the same columns per partition are a kilobyte of obj
 each partition of each segment, two gigabytes in all, although most are asked for once.
 
 The idea. Batches are put to their partitions as they come only as long as the segment
-is read on. Of one that was read to its end the packed rows are kept (36 bytes a batch),
-and columns are made when they are asked for.
+is read on. Of one that was read to its end columns are made when they are asked for,
+out of its footer, which stays where it is: in the file. Packed rows (36 bytes a batch)
+are kept of one that has no footer which tells them all.
 
-The price. Rows and columns both, of the one segment that is being written.
+The price. Rows and columns both, of the one segment that is being written; and a footer
+is read once to know what a segment has, and again for its columns.
 """
 
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ class KnownSegment:
 
     ``is_unnamed``: its file does not say whose it is. ``holes``: bytes [start, end)
     that hold no batch now. ``extent``: as the manifest has it that was read last.
+    ``is_in_footer``: its file's footer tells all of its batches, and only that does.
     """
 
     path: Path
@@ -42,6 +45,7 @@ class KnownSegment:
     holes: list[tuple[int, int]] = field(default_factory=list)
     batches: int = 0
     is_read: bool = False
+    is_in_footer: bool = False
     is_damaged: bool = False
     is_unnamed: bool = False
     _rows: list[Rows] = field(default_factory=list)
@@ -74,9 +78,11 @@ class KnownSegment:
             self._growing[key] = (first, int(some.last[-1]) + 1)
 
     def take_footer(self, rows: Rows, end: int) -> None:
-        """All of it is read, and this is what it holds."""
-        self.batches, self.end, self.is_read = len(rows), end, True
-        self._rows, self._ranges = [rows], ranges_of(rows)
+        """All of it is read, and this is what it holds; the rows are not kept."""
+        self.batches, self.end = len(rows), end
+        self.is_read = self.is_in_footer = True
+        self._ranges, self._rows = ranges_of(rows), []
+        self._parts, self._growing = {}, {}
 
     def finish(self) -> None:
         """Nothing more will be read of it."""
@@ -85,8 +91,10 @@ class KnownSegment:
             self._rows = [np.concatenate(self._rows)]
         self._parts, self._growing = {}, {}
 
-    def columns(self) -> dict[TopicPartition, EntryColumns]:
-        """Where its batches lie."""
+    def columns(self, footer: Rows | None = None) -> dict[TopicPartition, EntryColumns]:
+        """Where its batches lie; ``footer``: of one that ``is_in_footer``."""
+        if footer is not None:
+            return group(footer, self.identity.sequence)
         if self.is_read:
             rows = self._rows[0] if self._rows else None
             return {} if rows is None else group(rows, self.identity.sequence)

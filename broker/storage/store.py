@@ -23,24 +23,12 @@ all files, once until one has moved.
 import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from broker.ids import TopicPartition
-from broker.records.kinds import Kinds, verified_kinds_of
-from broker.records.markers import MARKER_BYTES
-from broker.storage import readable
-from broker.storage.columns import (
-    EntryColumns,
-    Ints,
-    rows_of,
-)
+from broker.storage.columns import EntryColumns, Rows, rows_of
 from broker.storage.committed_position import CommittedPosition, read_committed_position
-from broker.storage.entry import ENTRY_HEADER_BYTES, Entry, read_entry
 from broker.storage.files import Files, PosixFiles
 from broker.storage.known_segment import KnownSegment
 from broker.storage.layout import (
@@ -51,6 +39,7 @@ from broker.storage.layout import (
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
 from broker.storage.missing_segments import lost_texts, missing_segments
 from broker.storage.objects import LocalObjects, Objects
+from broker.storage.open_segment import OpenSegment, SegmentBytes
 from broker.storage.segment import (
     Holes,
     SegmentInfo,
@@ -59,23 +48,6 @@ from broker.storage.segment import (
 )
 from broker.storage.segment_file import SegmentFile, identity_of, named_by
 from broker.storage.unnamed import find_unnamed, first_sector_is
-
-
-class SegmentBytes(Protocol):
-    """One segment, open for reading."""
-
-    def read_range(self, position: int, length: int) -> bytes:
-        """A copy of these bytes, not verified; fewer only at the end; zeros for what
-        the disk cannot read. Raises OSError."""
-
-    def kinds(self, positions: Ints, lengths: Ints) -> Kinds | None:
-        """What the batches at these positions are, in one reading; None if all are
-        plain. Markers are verified, and what the disk cannot read may be one: who knows
-        what a damaged one ended? All of it is as sure as ``check_current`` says
-        afterwards. Raises OSError."""
-
-    def check_current(self) -> None:
-        """Raise StaleSegment if what was read may be of another generation."""
 
 
 class SegmentStore(Objects, Protocol):
@@ -127,37 +99,6 @@ class SegmentStore(Objects, Protocol):
 def open_store(address: str) -> SegmentStore:
     """A store at an address (a directory); it remembers where segments are."""
     return LocalSegmentStore(PosixFiles(), Path(address))
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenSegment:
-    """Ranges of an open file."""
-
-    file: SegmentFile
-
-    def read_range(self, position: int, length: int) -> bytes:
-        return readable.read(self.file.files, self.file.file, length, position)
-
-    def kinds(self, positions: Ints, lengths: Ints) -> Kinds | None:
-        if not len(positions):
-            return None
-        files, file = self.file.files, self.file.file
-        start = int(positions.min()) - ENTRY_HEADER_BYTES
-        ends = positions + np.maximum(lengths, MARKER_BYTES)
-        end = min(int(ends.max()), files.size(file))
-        with readable.view(files, file, end, start) as view:
-            data, unread = view
-            is_whole = partial(self._is_whole, data)
-            return verified_kinds_of(data, positions, lengths, is_whole, unread)
-
-    def _is_whole(self, view: memoryview, position: int) -> bool:
-        """Whether the batch there verifies: what a marker says decides about others."""
-        start = position - ENTRY_HEADER_BYTES
-        entry = read_entry(view, start, self.file.sequence, len(view))
-        return isinstance(entry, Entry)
-
-    def check_current(self) -> None:
-        self.file.check_current()
 
 
 class LocalSegmentStore(LocalObjects):
@@ -261,7 +202,20 @@ class LocalSegmentStore(LocalObjects):
         known = self._known.get(sequence)
         if known is None:
             raise StaleSegment(sequence)
-        return known.columns()
+        return known.columns(self._footer_of(known) if known.is_in_footer else None)
+
+    def _footer_of(self, known: KnownSegment) -> Rows:
+        """The rows of one that is not there any more are nobody's; one whose footer has
+        become unreadable is read anew by the next `live`. Both raise StaleSegment."""
+        sequence, seal = known.identity.sequence, known.seal
+        assert seal is not None, "a segment without a seal has no footer"
+        with self._segment(sequence) as segment:
+            rows = segment.footer(seal)
+            segment.check_current()
+        if rows is None:
+            del self._known[sequence]
+            raise StaleSegment(sequence)
+        return rows
 
     def holes(self, sequence: int) -> list[tuple[int, int]]:
         """Bytes [start, end) of a segment that were durable and hold no batch now.
@@ -290,6 +244,11 @@ class LocalSegmentStore(LocalObjects):
     @contextmanager
     def opened(self, sequence: int) -> Iterator[SegmentBytes]:
         """A segment. Raises StaleSegment, OSError."""
+        with self._segment(sequence) as segment:
+            yield OpenSegment(segment)
+
+    @contextmanager
+    def _segment(self, sequence: int) -> Iterator[SegmentFile]:
         try:
             place, named = self._place(sequence)
             file = self._files.open_read(place)
@@ -298,7 +257,7 @@ class LocalSegmentStore(LocalObjects):
         try:
             segment = SegmentFile(self._files, file, sequence, named)
             segment.check_current()
-            yield _OpenSegment(segment)
+            yield segment
         finally:
             self._files.close(file)
 
@@ -408,6 +367,7 @@ class LocalSegmentStore(LocalObjects):
                 return
             self._walk(known, segment, seal.data_end)
             known.finish()
+            self._leave_in_footer(known, segment, seal)
         elif (
             committed_position is not None
             and committed_position.sequence == segment.sequence
@@ -444,6 +404,16 @@ class LocalSegmentStore(LocalObjects):
             return False
         known.take_footer(rows, seal.data_end)
         return True
+
+    def _leave_in_footer(
+        self, known: KnownSegment, segment: SegmentFile, seal: Seal
+    ) -> None:
+        """Keep no rows of one that was read in pieces, if its footer has the same."""
+        if known.is_damaged or known.holes or known.end != seal.data_end:
+            return
+        rows = segment.footer(seal)
+        if rows is not None and len(rows) == known.batches:
+            known.take_footer(rows, seal.data_end)
 
     def _walk(
         self,

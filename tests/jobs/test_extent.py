@@ -77,6 +77,30 @@ def test_sealed_segments_count_like_the_active_one(world, extents):
     assert ends(extents.of(["t"])[0]) == [(0, 0, 7)]
 
 
+def test_one_that_is_released_during_the_look_is_looked_for_again(
+    world, extents, monkeypatch
+):
+    topic = world.topic("t")
+    world.produce(topic, records(3))
+    world.roll()
+    world.produce(topic, records(4))
+    live, looks = extents._segments.live, []
+
+    def released_behind():
+        infos = live()
+        if not looks:
+            world.flush(world.compactor())
+            world.release()
+            infos[0].path.unlink()
+        looks.append(len(infos))
+        return infos
+
+    monkeypatch.setattr(extents._segments, "live", released_behind)
+    [found] = extents.of(["t"])
+    assert looks == [2, 0]
+    assert ends(found) == [(0, 7, 7)]
+
+
 def test_records_below_the_log_start_are_not_pending(world, extents):
     topic = world.topic("t")
     world.produce(topic, records(3))

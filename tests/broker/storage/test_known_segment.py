@@ -1,8 +1,10 @@
 """A segment says the same however it was read: in pieces, to its end, or by footer."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +48,7 @@ def test_what_is_read_in_pieces_is_what_the_footer_says(
     whole, pieces = a_segment(), a_segment()
     whole.take_footer(rows, END)
     assert whole.is_read
+    assert whole.is_in_footer
     for first, end in zip([0, *sorted(cuts)], [*sorted(cuts), 20], strict=True):
         pieces.add(rows[first:end])
         seen = pieces.columns()
@@ -58,11 +61,41 @@ def test_what_is_read_in_pieces_is_what_the_footer_says(
         (1, partition): (0, 10 * partitions.count(partition))
         for partition in partitions
     }
-    assert as_lists(pieces.columns()) == as_lists(whole.columns())
+    assert as_lists(pieces.columns()) == as_lists(whole.columns(rows))
     pieces.finish()
     assert pieces.is_read
     assert pieces.info() == whole.info()
-    assert as_lists(pieces.columns()) == as_lists(whole.columns())
+    assert as_lists(pieces.columns()) == as_lists(whole.columns(rows))
+
+
+@given(st.lists(st.integers(0, 3), max_size=20))
+def test_of_one_that_was_read_in_pieces_the_footer_may_take_the_place(
+    partitions: list[int],
+) -> None:
+    known, rows = a_segment(), some_rows(partitions)
+    known.add(rows)
+    known.end, known.seal = END, SEAL
+    before = known.info(), as_lists(known.columns())
+    known.finish()
+    assert not known.is_in_footer
+    known.take_footer(rows, END)
+    assert known.is_in_footer
+    assert (known.info(), as_lists(known.columns(rows))) == before
+
+
+def test_a_batch_in_a_footer_takes_no_memory() -> None:
+    count, read = 50_000, a_segment()
+    read.take_footer(some_rows([0]), END)
+    known = a_segment()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        known.take_footer(np.repeat(some_rows([0, 1]), count // 2), END)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert known.batches == count
+    assert after - before < count
 
 
 def test_what_others_were_told_does_not_change_under_them() -> None:

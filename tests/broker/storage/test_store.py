@@ -18,7 +18,7 @@ from broker.storage.entry import (
     read_entry,
     sequence_of,
 )
-from broker.storage.files import PosixFiles
+from broker.storage.files import Files, PosixFiles
 from broker.storage.layout import SEAL_AT, Identity, pack_identity
 from broker.storage.manifest import (
     ManifestDamaged,
@@ -157,6 +157,65 @@ def test_damage_is_reported_and_not_served(tmp_path: Path) -> None:
     assert read(reader, appends[2].location, 500) == appends[2].batch
     ((start, end),) = reader.holes(info.sequence)
     assert start < position_of(appends[1].location) < end
+    driver.close()
+
+
+def sealed_ones(files: Files, directory: Path = WAL) -> tuple[Driver, list[Append]]:
+    """A log of several sealed segments, and what is in it."""
+    driver = Driver(files, directory)
+    appends = [driver.append(size=1000) for _ in range(40)]
+    driver.finish(appends)
+    driver.until(lambda: sum(info.sealed for info in driver.wal.segments()) > 1)
+    return driver, appends
+
+
+def test_one_that_was_followed_to_its_end_is_as_one_that_is_read_by_its_footer(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    reader, appends = LocalSegmentStore(files, WAL), []
+    for _ in range(40):
+        appends.append(driver.append(size=1000))
+        driver.finish(appends[-1:])
+        reader.live()
+    infos = driver.wal.segments()
+    assert [reader._known[info.sequence].is_in_footer for info in infos] == [
+        info.sealed for info in infos
+    ]
+    assert seen(reader) == expected(appends)
+    assert reader.live() == LocalSegmentStore(files, WAL).live()
+    assert reader.damage == []
+    driver.close()
+
+
+def test_one_whose_footer_breaks_after_it_was_read_is_read_by_its_entries(
+    tmp_path: Path,
+) -> None:
+    driver, appends = sealed_ones(PosixFiles(), tmp_path)
+    reader = LocalSegmentStore(PosixFiles(), tmp_path)
+    first = reader.live()[0]
+    with first.path.open("r+b") as file:
+        file.seek(first.bytes + 3)
+        file.write(b"damage")
+    with pytest.raises(StaleSegment):
+        reader.columns(first.sequence)
+    assert seen(reader) == expected(appends)
+    assert reader.damage == [f"segment {first.sequence}: the footer fails its checksum"]
+    driver.close()
+
+
+def test_columns_of_one_that_was_released_since_the_look_are_stale(
+    files: ForgetfulFiles,
+) -> None:
+    driver, _ = sealed_ones(files)
+    reader = LocalSegmentStore(files, WAL)
+    gone = reader.live()[0].sequence
+    driver.wal.release(gone)
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: gone not in driver.numbers())
+    driver.finish([driver.append(size=1000) for _ in range(40)])
+    with pytest.raises(StaleSegment):
+        reader.columns(gone)
     driver.close()
 
 
