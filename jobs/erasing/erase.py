@@ -91,7 +91,7 @@ class Asked(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one partition; of -1, what lies in no partition's directory. ``rows`` that
+    """Of one partition; of -1, what `reported` says. ``rows`` that
     match in the table; ``older_files`` that have such rows of older versions alone;
     ``not_in_table``: offsets that were not looked at; ``unsure``: files and directories
     that would stay, and may have such rows."""

@@ -30,7 +30,7 @@ from jobs.erasing.search import Found, Search, distinct
 from jobs.erasing.table import NotErased
 from lakehouse.errors import LakehouseError
 from lakehouse.files.footers import Footers
-from lakehouse.log.actions import NO_PARTITION
+from lakehouse.log.actions import NO_PARTITION, reported
 from lakehouse.log.delta_log import Snapshot, table_ends
 
 PASSED_OVER: Final = "Spark passes over files with such a name"
@@ -44,7 +44,7 @@ _PATTERNS: Final = "__globPaths__"
 """Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
 _PATH: Final = "__lakelog_path"
 _ROW: Final = "__lakelog_row"
-_BY_DIRECTORY: Final = f"regexp_extract({_PATH}, 'partition=([0-9]+)/[^/]*$', 1)"
+_BY_DIRECTORY: Final = f"regexp_extract({_PATH}, 'partition=(-?[0-9]+)/[^/]*$', 1)"
 
 
 def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
@@ -156,16 +156,19 @@ def _column(path: str, partition: int | None, each: Collection[int]) -> str:
         return f"explode(array({', '.join(map(_number, {*each, NO_PARTITION}))}))"
     inside = f"partition={partition}"
     if os.path.dirname(path) in (inside, os.path.join(CHANGES, inside)):
-        return _int(_BY_DIRECTORY)
+        return _whole(_BY_DIRECTORY, partition)
     return _number(partition)
 
 
 def _number(partition: int) -> str:
-    return _int("NULL" if partition == NO_PARTITION else str(partition))
+    value = "NULL" if partition == NO_PARTITION else str(partition)
+    return _whole(value, partition)
 
 
-def _int(value: str) -> str:
-    return f"CAST({value} AS INT)"
+def _whole(value: str, partition: int) -> str:
+    """An int, as the column is unless its owner made it wider."""
+    is_long = partition != NO_PARTITION and reported(partition) != partition
+    return f"CAST({value} AS {'BIGINT' if is_long else 'INT'})"
 
 
 def _unreadable(root: str, paths: Iterable[str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from lakehouse.log.actions import NO_PARTITION, ODD_PARTITION, partition_of
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 
 CHANGES: Final = "_change_data"
-_NUMBER: Final = "([0-9]{1,9}|__HIVE_DEFAULT_PARTITION__)"
+_NUMBER: Final = "(-?[0-9]{1,19}|__HIVE_DEFAULT_PARTITION__)"
 _DIRECTORY: Final = re.compile(rf"(?:{CHANGES}/)?partition={_NUMBER}/")
 _BEGUN: Final = re.compile(rf"{re.escape(IN_FLIGHT)}/\.partition={_NUMBER}-")
 _KINDS: Final = "add", "remove", "cdc"
@@ -50,7 +50,8 @@ def by_directory(path: str) -> int | None:
     found = _DIRECTORY.match(path) or _BEGUN.match(path)
     if found is None:
         return None
-    return int(found[1]) if found[1].isdigit() else NO_PARTITION
+    number = NO_PARTITION if found[1].startswith("_") else partition_of(found[1])
+    return None if number == ODD_PARTITION else number
 
 
 def _in_log(root: str) -> dict[str, int]:

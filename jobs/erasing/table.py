@@ -49,7 +49,7 @@ from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import AHEAD_MS, is_begun
 from lakehouse.location import check_contained, path_inside
-from lakehouse.log.actions import NO_PARTITION, DataFile
+from lakehouse.log.actions import DataFile, reported
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
@@ -97,7 +97,8 @@ class Look(NamedTuple):
         """Partition -> rows of the table that match."""
         found = dict[int, int]()
         for file, offsets in self.live:
-            found[file.partition] = found.get(file.partition, 0) + len(offsets)
+            partition = reported(file.partition)
+            found[partition] = found.get(partition, 0) + len(offsets)
         return dict(sorted(found.items()))
 
     @property
@@ -113,7 +114,7 @@ class Look(NamedTuple):
 
     def _by_partition(self, paths: Iterable[str]) -> dict[int, int]:
         found = (self.partitions.get(path) for path in paths)
-        return dict(Counter(NO_PARTITION if p is None else p for p in found))
+        return dict(Counter(-1 if p is None else reported(p) for p in found))
 
 
 def check_erasable(root: str, topic_id: str) -> Snapshot:

@@ -23,10 +23,13 @@ from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROW
 
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
-NO_PARTITION = -1
-ODD_PARTITION = -(1 << 31)
+NO_PARTITION = -(1 << 64)
+"""Of a file whose partition is null: an owner's column, which may be a long, holds any
+smaller number."""
+ODD_PARTITION = NO_PARTITION - 1
 """Of a file whose partition its owner wrote otherwise than numbers are written."""
-_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INTS = range(-(1 << 31), 1 << 31)
 _NO_TIME = -1
 """What a record without a timestamp has in its place, for Kafka's clients."""
 
@@ -255,7 +258,8 @@ class Commit:
         for file in self.adds:
             if file.rows < 0:
                 return None
-            held[file.partition] = held.get(file.partition, 0) + file.rows
+            partition = reported(file.partition)
+            held[partition] = held.get(partition, 0) + file.rows
         gone = sum(files for files, _ in merged.values())
         for partition, rows in held.items():
             wanted = merged.get(partition, (0, 0))[1]
@@ -382,6 +386,12 @@ def partition_of(said: object) -> int:
     if said is None or said == "":
         return NO_PARTITION
     return int(str(said)) if _NUMBER.fullmatch(str(said)) else ODD_PARTITION
+
+
+def reported(partition: int) -> int:
+    """A partition as histories and reports have it, which is an int: -1 stands for what
+    is none, null or too large, as it always did."""
+    return partition if partition in _INTS else -1
 
 
 def _is_timeless(stats: Mapping[str, Any]) -> bool:

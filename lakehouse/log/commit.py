@@ -39,7 +39,7 @@ from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay
 from lakehouse.files.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.in_flight import is_over, keep
 from lakehouse.log import library
-from lakehouse.log.actions import DataFile, parse_commit
+from lakehouse.log.actions import DataFile, parse_commit, reported
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, Committed, commit_judged, current
 from lakehouse.log.delta_log import Snapshot, table_ends
 from lakehouse.log.entry import (
@@ -262,7 +262,7 @@ def _said_of_rows(
     erased: tuple[str, int] | None,
 ) -> tuple[dict[str, Any], int | None]:
     """What a replacement says of its rows, and how many leave; None: none may."""
-    files, partition = len(gone), str(gone[0].partition)
+    files, partition = len(gone), str(reported(gone[0].partition))
     if cleaned is not None:
         counts = [*cleaned, files, rows, kept]
         return {properties.CLEANED: {partition: counts}}, rows - kept

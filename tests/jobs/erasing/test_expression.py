@@ -14,6 +14,7 @@ from jobs.erasing.partitions import CHANGES, by_directory
 from jobs.erasing.search import Found, data_files
 from jobs.erasing.table import NotErased
 from jobs.session import end_session, make_session
+from lakehouse.log.actions import NO_PARTITION
 from lakehouse.log.delta_log import load
 from tests.support.tables import Writer
 
@@ -97,7 +98,7 @@ def test_files_lie_in_directories_of_any_form(session: Any, writer: Writer) -> N
     kept = copied(writer, one, "_old/partition=0/a.parquet")
     deep = copied(writer, one, "partition=1/partition=7/a.parquet")
     bare = copied(writer, one, "20261128_101010_00009_8t2sc_f3b5")
-    known = {placed: 1, kept: None, bare: -1}
+    known = {placed: 1, kept: None, bare: NO_PARTITION}
     found = found_by(session, writer, "offset = 7 AND partition = 1", **known)
     assert offsets(found) == {one: [7], placed: [7], kept: [7], deep: [7]}
     assert found.unreadable == {kept: DEPENDS}
@@ -106,6 +107,18 @@ def test_files_lie_in_directories_of_any_form(session: Any, writer: Writer) -> N
     found = found_by(session, writer, "cast(key AS string) = 'key-7'", **known)
     assert found.offsets.keys() > {one, placed, kept, deep, bare}
     assert found.unreadable == {}
+
+
+def test_a_partition_may_be_any_number(session: Any, writer: Writer) -> None:
+    one = of_partition_1(writer)
+    many = {
+        copied(writer, one, f"partition={number}/a.parquet"): number
+        for number in (-1, -(1 << 31), 12_345_678_901)
+    }
+    for path, number in many.items():
+        found = found_by(session, writer, f"partition = {number}", **many)
+        assert found.offsets.keys() == {path}
+    assert not found_by(session, writer, "partition IS NULL", **many).offsets
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from jobs.check import check_data_directory
 from jobs.erasing import table
 from jobs.erasing.table import NotErased
-from lakehouse.log.actions import DataFile
+from lakehouse.log.actions import DataFile, parse_commit
 from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.erasing.scene import PERSON, Scene, erase_killed, mark
 from tests.jobs.world import World
@@ -134,6 +134,41 @@ def test_what_an_owner_has_in_no_partition_stays_there(scene: Scene) -> None:
     [kept] = [one for one in contents(scene) if one["partition"] is None]
     assert (kept["key"], kept["offset"]) == (b"keep", 8)
     assert {str(Path(one).parent) for one in scene.files()} == {"partition=0", NOWHERE}
+
+
+@pytest.mark.parametrize("partition", [-1, -5, -(1 << 31)])
+def test_a_negative_partition_is_another_than_none(
+    scene: Scene, partition: int
+) -> None:
+    for where in (partition, None):
+        directory = NOWHERE if where is None else f"partition={where}"
+        rows = [row(scene, 7, PERSON), row(scene, 8, b"keep")]
+        said = None if where is None else str(where)
+        path = f"{directory}/part-00000-ins.c000.snappy.parquet"
+        insert(scene, path, rows, partition=said)
+    counts = dict.fromkeys({partition, -1}, 1) if partition != -1 else {-1: 2}
+    assert scene.look(PERSON).rows == {0: 2, **counts}
+    check_erased(scene)
+    kept = [one for one in contents(scene) if one["key"] == b"keep"]
+    assert {one["partition"] for one in kept} == {partition, None}
+    assert len(kept) == 2
+    places = {str(Path(one).parent) for one in scene.files()}
+    assert places == {"partition=0", NOWHERE, f"partition={partition}"}
+
+
+def test_an_erasure_in_no_partition_counts_as_versions_before_had_it(
+    scene: Scene,
+) -> None:
+    rows = [row(scene, 7, PERSON), row(scene, 8, b"keep")]
+    insert(scene, f"{NOWHERE}/part-00000-ins.c000.snappy.parquet", rows, partition=None)
+    check_erased(scene)
+    version = load(scene.root).version
+    erased = [
+        parse_commit(at, Path(entry_path(scene.root, at)).read_bytes())
+        for at in range(version + 1)
+    ]
+    assert [one.erased for one in erased if -1 in one.erased] == [{-1: (1, 1, 1)}]
+    assert all(one.miscounted is None for one in erased)
 
 
 def test_a_file_without_statistics_is_in_no_erasures_way(scene: Scene) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from jobs.erasing.partitions import by_directory, partitions_of
 from lakehouse.in_flight import hidden
+from lakehouse.log.actions import NO_PARTITION
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
 from tests.support.tables import Writer
 
@@ -19,7 +20,10 @@ from tests.support.tables import Writer
     [
         ("partition=12/a.parquet", 12),
         ("_change_data/partition=3/cdc-1.parquet", 3),
-        ("partition=__HIVE_DEFAULT_PARTITION__/a.parquet", -1),
+        ("partition=__HIVE_DEFAULT_PARTITION__/a.parquet", NO_PARTITION),
+        ("partition=-1/a.parquet", -1),
+        ("_change_data/partition=-2147483648/a.parquet", -(1 << 31)),
+        ("partition=007/a.parquet", None),
         (hidden("partition=4/a.parquet"), 4),
         ("xY/part-1.parquet", None),
         ("part-1.parquet", None),
@@ -64,7 +68,8 @@ def test_the_log_says_it_of_files_that_lie_elsewhere(writer: Writer) -> None:
     )
     aside = Path(entry_path(writer.path, version + 9))
     aside.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps(actions[6]))
-    known = {"xY/live.parquet": 1, "xY/gone by.parquet": 2, "xY/nobodys.parquet": -1,
+    known = {"xY/live.parquet": 1, "xY/gone by.parquet": 2,
+             "xY/nobodys.parquet": NO_PARTITION,
              "_change_data/xY/cdc.parquet": 3, "xY/ours.parquet": 4}  # fmt: skip
     unknown = dict.fromkeys(["xY/odd.parquet", "xY/text.parquet", "xY/a.parquet"])
     assert partitions_of(table, known | unknown) == known | unknown
