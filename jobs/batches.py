@@ -132,6 +132,15 @@ class Batches:
         return self.cut(int(np.searchsorted(self.last, offset)), len(self))
 
 
+_SAME: Final = tuple(range(1 << 14))
+
+
+def _one_of(number: int) -> int:
+    """The same object for a number each time, if it is small: 28 bytes that all
+    segments share."""
+    return _SAME[number] if number < len(_SAME) else number
+
+
 def batches_of(
     sequence: int, store: str, columns: Mapping[TopicPartition, EntryColumns]
 ) -> dict[TopicPartition, Batches]:
@@ -142,7 +151,7 @@ def batches_of(
     whole = columns_of(some.values())
     position = np.bitwise_and(whole.location, _POSITION_MASK)
     places = Places.of(whole.base, whole.last, position, whole.length)
-    bounds = np.cumsum([0, *map(len, some.values())]).tolist()
+    bounds = map(_one_of, np.cumsum([0, *map(len, some.values())]).tolist())
     return {
         key: Batches(sequence, store, places, first, stop)
         for key, (first, stop) in zip(some, pairwise(bounds), strict=True)
