@@ -22,7 +22,7 @@ def test_an_empty_index_has_nothing() -> None:
     assert len(index) == index.find(0) == index.bytes == 0
     assert index.first_offset is None
     assert index.end_offset is None
-    assert index.span(0, 100).locations == []
+    assert index.span(0, 100) == ([], 0, 0)
     assert index.find_timestamp(0) is None
     assert index.max_timestamp() is None
     assert index.trim_below(100) == index.release(100) == 0
@@ -46,6 +46,11 @@ def test_a_span_has_whole_batches_only() -> None:
     assert index.span(0, 99) == ([], 0, 0)
     assert index.span(1, 99, at_least_one=True).next_offset == 10
     assert index.span(0, 10**18).bytes == 300
+
+
+def test_a_span_behind_the_last_batch_is_empty_and_begins_at_the_end() -> None:
+    index = filled((0, 4), (5, 9))
+    assert index.span(2, 1_000, at_least_one=True) == ([], 10, 0)
 
 
 def test_a_span_stops_at_the_end_offset() -> None:
