@@ -315,6 +315,11 @@ def test_a_commit_of_a_member_nobody_knows_is_refused_in_an_empty_group(group):
     group >> commit("a", 3) << refused("a", "UNKNOWN_MEMBER_ID")
 
 
+def test_a_commit_of_the_first_generation_is_a_members_and_no_simple_one(group):
+    """An empty group that was never used is of this generation, and knows nobody."""
+    group >> commit("", 0) << refused("", "UNKNOWN_MEMBER_ID")
+
+
 def test_a_commit_is_a_sign_of_life(group):
     stable(group, "a")
     for _ in range(4):

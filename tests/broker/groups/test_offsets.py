@@ -57,3 +57,10 @@ def test_of_topics_that_no_member_reads_any_more_the_commit_counts():
 def test_an_offset_of_a_topic_that_is_gone_means_nothing():
     offsets = {(3, 0): Committed(5, committed_ms=0)}
     assert gone(offsets, RetentionState(None), 0) == [(3, 0)]
+
+
+def test_of_what_was_said_at_once_none_is_older():
+    one, other = Committed(5, committed_ms=7), Committed(6, committed_ms=7)
+    assert not one.is_older_than(other)
+    assert not other.is_older_than(one)
+    assert one.is_older_than(Committed(5, committed_ms=8))

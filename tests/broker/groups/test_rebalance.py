@@ -21,6 +21,7 @@ from broker.groups.commands import (
     TimerKey,
     Written,
 )
+from broker.groups.draft import JOIN_TIMER
 from broker.groups.events import WriteBegan
 from broker.groups.group import Group
 from broker.groups.limits import GroupLimits
@@ -95,6 +96,16 @@ def test_a_later_rebalance_waits_no_longer_than_its_members_need(group):
     stable(group, "a")
     group >> join("b") >> tick(1) << nothing
     group >> again("a") << joined("a", generation=2) << joined("b", generation=2)
+
+
+def test_a_join_phase_that_all_have_joined_leaves_no_timer_behind(group):
+    stable(group, "a", "b")
+    group >> join("c") >> again("a") << nothing
+    assert JOIN_TIMER in group.timers
+    group >> again("b")
+    group.answers.clear()
+    assert group.group.state is GroupState.COMPLETING_REBALANCE
+    assert JOIN_TIMER not in group.timers
 
 
 def test_who_polls_too_late_costs_one_rebalance_going_and_one_coming_back(group):

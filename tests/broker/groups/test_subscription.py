@@ -27,6 +27,7 @@ def test_the_topics_are_read_whatever_follows(topics, rest):
         b"\x00",
         encoded(["t"])[:-1],
         encoded(["t"], version=-1),
+        encoded(["t"], version=-256),  # both bytes are of the version
         struct.pack(">hi", 0, -1),
         struct.pack(">hi", 0, 2**31 - 1),
         struct.pack(">hih", 0, 1, -1) + b"xxxx",
