@@ -130,6 +130,24 @@ def test_pages_of_segments_that_were_sent_go_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_pages_of_small_batches_that_were_sent_go_back(tmp_path: Path) -> None:
+    """One in each window: no batch reaches into another."""
+    files, size = PosixFiles(), (WINDOWS_MAX + 1) << WINDOW_SHIFT
+    cache, path = SegmentCache(files, 2 * size), tmp_path / "1"
+    file = files.create(path)
+    files.allocate(file, size)
+    cache.begin(1, Slot(1, tmp_path, file, size))
+    whole = cache.run(1, 0, size)
+    assert whole is not None
+    assert not any(whole[:: 1 << WINDOW_SHIFT])
+    for position in range(0, size, 1 << WINDOW_SHIFT):
+        cache.touch([(location_of(1, position), 100)])
+    assert file_pages_bytes(path) > 0
+    cache.touch([(location_of(1, 0), 100)])
+    assert file_pages_bytes(path) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_segment_that_is_not_hot_any_more_gives_its_pages_back(
     tmp_path: Path,
 ) -> None:

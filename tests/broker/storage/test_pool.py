@@ -4,6 +4,7 @@ import errno
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.storage.pool import PIECE_BYTES, NoSlot, SlotPool
 from broker.storage.segment import Slot
@@ -119,6 +120,16 @@ def test_who_waits_is_told_why_there_is_none_and_may_try_again() -> None:
     pool.prepare()  # the recycler looks again, though nobody asks
     assert pool.trouble is None
     assert pool.take().size == SEGMENT_BYTES
+
+
+def test_a_trouble_is_logged_when_it_begins_and_not_at_each_try() -> None:
+    files = ForgetfulFiles()
+    pool = a_pool(files)
+    with capture_logs() as logs:
+        for why in ("full", "full", "broken"):
+            files.fail("allocate", OSError(errno.ENOSPC, why))
+            pool.prepare()
+    assert [one["event"].split("] ")[1] for one in logs] == ["full", "broken"]
 
 
 def test_slots_beyond_the_bound_or_of_another_size_are_removed() -> None:

@@ -85,6 +85,13 @@ def test_a_reserve_is_kept_given_up_and_made_again(files: ForgetfulFiles) -> Non
     assert WAL / NAME not in files.names
 
 
+def test_a_reserve_is_never_more_than_four_mebibytes() -> None:
+    files = ForgetfulFiles()
+    files.free_bytes = files.disk_bytes = 1 << 40
+    Space(files, WAL).look()
+    assert len(files.names[WAL / NAME].data) == 4 << 20
+
+
 def test_a_reserve_that_cannot_be_made_leaves_nothing(files: ForgetfulFiles) -> None:
     files.fail("allocate", OSError(errno.ENOSPC, "full"))
     space = a_space(files)
