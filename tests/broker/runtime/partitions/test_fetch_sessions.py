@@ -1,9 +1,11 @@
 """The sessions at work: their clock, their ids, and who waits in them."""
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
-from broker.fetching.session import EPOCH_MAX, FetchSession
+from broker.fetching.session import EPOCH_MAX, TURN_PARTITIONS, FetchSession
 from broker.fetching.sessions import EVICTION_MS
 from broker.protocol.messages.fetch import FetchPartition
 from broker.runtime.partitions.fetch_sessions import ServedSessions
@@ -41,6 +43,21 @@ def test_a_silent_session_is_evicted_by_the_clock() -> None:
     assert sessions.has_room(1)
     assert sessions.open(session_of(1)) == 2
     assert len(sessions.sessions) == 1
+
+
+def test_a_large_session_that_is_removed_is_closed_to_its_end_in_turns() -> None:
+    calls: deque[Callable[[], None]] = deque()
+    sessions = ServedSessions(
+        BrokerSettings(), ManualClock(), lambda _: b"\0\0\0\7", calls.append
+    )
+    session, turns = session_of(2 * TURN_PARTITIONS + 1), 0
+    sessions.remove(sessions.open(session))
+    assert session.is_closed
+    assert session.due_count > 0, "not all in the turn of who asked"
+    while calls:
+        calls.popleft()()
+        turns += 1
+    assert (turns, session.due_count) == (2, 0)
 
 
 def test_an_answer_that_is_there_is_waited_for_no_more(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from broker.records.batch import read_header
-from broker.runtime.partitions.reads import TURN_PLACES, Place, Reader, coalesced
+from broker.runtime.partitions.reads import (
+    COLD_BYTES_MIN,
+    TURN_PLACES,
+    Place,
+    Reader,
+    coalesced,
+)
 from tests.support.rig import (
     Tables,
     batch_of,
@@ -149,6 +155,27 @@ def test_a_read_that_comes_late_finds_what_was_carried_meanwhile(tmp_path) -> No
             await broker.partitions.reader._read_segments(place, partition)
             assert list(place.buffers) == before
             assert len(before) == 12
+
+    run(scenario)
+
+
+def test_a_read_that_comes_after_a_release_finds_as_much_in_the_table(tmp_path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for _ in range(8):
+                await produce_one(broker, "t", batch_of(b"v" * (COLD_BYTES_MIN // 2)))
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"in the next segment"))
+            place = Place(partition, 0, 1 << 20)
+            place.spans = partition.spans(0, 1 << 20, at_least_one=True)[:8]
+            before = broker.wal.read(place.spans)
+            tables.compact(broker, partition)
+            broker.wal.release(min(one.sequence for one in broker.wal.segments()))
+            await broker.partitions.reader._read_segments(place, partition)
+            assert tables.reads == 1
+            assert list(place.buffers) == before
 
     run(scenario)
 
