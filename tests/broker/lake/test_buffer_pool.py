@@ -1,13 +1,16 @@
 """Buffers that are used again: whose they are, when they come back, how many stay."""
 
 import gc
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from broker.lake.buffer_pool import (
     BYTES_MAX,
+    HUGE_BYTES_MIN,
     MAPPED_BYTES_MIN,
     BufferPool,
     retained_bytes,
@@ -101,6 +104,30 @@ def test_a_buffer_has_the_size_that_was_asked_for(size):
     taken = BufferPool().take(size)
     assert taken.shape == (size,)
     assert taken.dtype == np.uint8
+
+
+def flags_at(place: int) -> set[str]:
+    """What the kernel was advised of the mapping that has this address."""
+    here = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *words = line.split()
+        if not first.endswith(":"):
+            begin, end = (int(one, 16) for one in first.split("-"))
+            here = begin <= place < end
+        elif here and first == "VmFlags:":
+            return set(words)
+    return set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_only_a_large_buffer_is_to_be_of_huge_pages():
+    """A small one would have up to two megabytes of memory for a few kilobytes."""
+    pool = BufferPool()
+    held = [pool.take(size) for size in (HUGE_BYTES_MIN // 2, HUGE_BYTES_MIN)]
+    small, large = (flags_at(address(one)) for one in held)
+    if not small:
+        pytest.skip("the kernel does not tell")
+    assert ("hg" in small, "hg" in large) == (False, True)
 
 
 def test_threads_never_share_a_buffer():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from structlog.testing import capture_logs
 
 from broker.ids import PartitionNumber, TopicNumber
 from broker.lake import table as module
@@ -405,6 +406,66 @@ def test_a_hole_in_the_log_is_told_and_healed(tmp_path: Path) -> None:
     assert table.view.unreadable is None
     assert dict(table.view.ends) == {0: 30}
     assert len(table.view.files(0).files) == 3
+
+
+def test_what_becomes_of_a_table_is_logged_when_it_changes(tmp_path: Path) -> None:
+    writer, table = Writer(str(tmp_path)), a_table(tmp_path)
+    entry = Path(entry_path(writer.path, 1))
+    with capture_logs() as logs:
+        assert table.poll()
+        writer.add(0, 0, 10)
+        writer.add(0, 10, 20)
+        whole = entry.read_bytes()
+        entry.write_bytes(whole[:40])
+        assert table.poll()
+        assert not table.poll()
+        entry.write_bytes(whole)
+        assert table.poll()
+        writer.add(0, 20, 30)
+        assert table.poll()
+    events = [one["event"] for one in logs]
+    assert events == ["table cannot be read", "table can be read again"]
+
+
+def test_a_table_that_could_not_be_read_is_read_as_soon_as_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """Its owner moved it away, and mended an entry there: its place looks the same."""
+    writer, table = Writer(str(tmp_path)), a_table(tmp_path)
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    entry = Path(entry_path(writer.path, 1))
+    whole = entry.read_bytes()
+    entry.write_bytes(whole[:40])
+    assert table.poll()
+    assert table.view.unreadable is not None
+    os.rename(writer.path, tmp_path / "away")
+    assert table.poll()
+    assert "there is no table at" in (table.view.absent or "")
+    (tmp_path / "away" / entry.relative_to(writer.path)).write_bytes(whole)
+    os.rename(tmp_path / "away", writer.path)
+    assert table.poll()
+    assert (table.view.unreadable, dict(table.view.ends)) == (None, {0: 20})
+
+
+def test_a_fault_of_ours_while_following_makes_its_table_unreadable_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, table = Writer(str(tmp_path)), a_table(tmp_path)
+    writer.add(0, 0, 10)
+    assert table.poll()
+
+    def follow(_: object) -> None:
+        raise ZeroDivisionError("nobody thought of it")
+
+    with monkeypatch.context() as meanwhile, capture_logs():
+        meanwhile.setattr(module, "follow", follow)
+        assert table.poll()
+        assert not table.poll(), "which says it once"
+    assert "nobody thought of it" in (table.view.unreadable or "")
+    assert dict(table.view.ends) == {0: 10}
+    assert table.poll()
+    assert table.view.unreadable is None
 
 
 def test_a_table_set_aside_keeps_what_was_seen(tmp_path: Path) -> None:
