@@ -47,7 +47,7 @@ from lakehouse.log.delta_log import (
     entry_versions,
     load,
 )
-from lakehouse.log.log_store import drop_checksums
+from lakehouse.log.log_store import drop_left
 from lakehouse.log.replaced import why_replaced
 from lakehouse.log.torn import are_torn, is_blank
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
@@ -85,7 +85,7 @@ def create_table(
         if found is not None:
             _make_room(warehouse, path, topic, topic_id, found)
         _take_place(path, name)
-    drop_checksums(path, _CREATE)
+    drop_left(path, _CREATE)
     _create(path, TopicFacts(topic, topic_id, partitions, number, configs))
     sync_file(entry_path(path, _CREATE))
     for directory in (os.path.join(path, LOG_DIRECTORY), path, warehouse):
@@ -362,5 +362,5 @@ def _count_blank(path: str, version: int) -> int:
 def _stash(path: str, version: int) -> None:
     entry = entry_path(path, version)
     os.replace(entry, f"{entry}.torn")
-    if not drop_checksums(path, version):
+    if not drop_left(path, version):
         sync_directory(os.path.join(path, LOG_DIRECTORY))

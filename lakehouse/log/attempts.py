@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
-from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
+from lakehouse.log.log_store import drop_left, drop_left_beyond
 from lakehouse.log.next_entry import Step, check_goes_on, sync_entries
 from lakehouse.log.ours import why_no_commit, why_not_ours, why_nothing_leaves
 
@@ -52,7 +52,7 @@ def commit_judged(
             raise CommitRefused(f"{table.path}: {kept}")
         before, refused = table.version, None
         odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
-        drop_checksums(table.path, before + 1)  # readers would believe them of ours
+        drop_left(table.path, before + 1)  # readers would believe them of ours
         try:
             done = _by_library(table, librarys) if odd else ours(before)
         except CommitRefused as error:
@@ -87,7 +87,7 @@ def current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
     assert table.path == path, "the snapshot is this table's"
     _take_in(table, topic_id)
     if snapshot is None:  # else it was done when that was loaded
-        drop_checksums_beyond(path)
+        drop_left_beyond(path)
     return table
 
 

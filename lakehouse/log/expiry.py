@@ -36,6 +36,7 @@ from lakehouse.log.checkpoint import (
 )
 from lakehouse.log.checksums import noted
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
+from lakehouse.log.log_compactions import span_of
 
 RETENTION: Final = "delta.logRetentionDuration"
 ENABLED: Final = "delta.enableExpiredLogCleanup"
@@ -62,7 +63,6 @@ _OF_SIDECAR: Final = re.compile(rf"\..+\.parquet({_TMP})?\.crc")
 """The checksum of one, or of what was to be one."""
 _HADOOPS: Final = re.compile(r"\.(\.?\d{20}\..+)\.crc")
 """The checksum of another file."""
-_OF_VERSIONS: Final = re.compile(r"\d{20}\.(\d{20})\.compacted\.json")
 
 
 def clean_up(snapshot: Snapshot, now_ms: int) -> int:
@@ -150,11 +150,11 @@ class _Log:
 def _version_of(name: str) -> int | None:
     """The version that a file of the log is of, the last if it is of several; None: it
     is none of Delta's, nor one that was put aside, left, or noted of one of these."""
+    span = span_of(name)
+    if span is not None:
+        return span[1]
     hadoops = _HADOOPS.fullmatch(name)
     name = hadoops[1] if hadoops is not None else name
-    merged = _OF_VERSIONS.fullmatch(name)
-    if merged is not None:
-        return int(merged[1])
     is_of_one = _ENTRY.fullmatch(name) or _CHECKSUM.fullmatch(name)
     if is_of_one or is_of_checkpoint(name.removesuffix(".damaged")):
         return int(name[:20])

@@ -13,7 +13,7 @@ Spark's own LocalLogStore renames, and may so replace an entry of anybody's: who
 one reads it back. And what writers left beside an entry that went is to go first.
 
 Source: the Delta transaction log protocol, "Delta Log Entries", "Version Checksum
-File"; Hadoop's ``ChecksumFileSystem``; link(2).
+File", "Log Compaction Files"; Hadoop's ``ChecksumFileSystem``; link(2).
 """
 
 import os
@@ -25,6 +25,7 @@ from typing import Final
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, write_anew
 from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path
+from lakehouse.log.log_compactions import covering, reaching, span_of, unseen
 from lakehouse.log.torn import is_blank
 
 _PREFIX, _SUFFIX = ".entry-", ".tmp"
@@ -47,6 +48,17 @@ def put_if_absent(
     is synced (failpoints). Raises OSError, and no entry was made then, or it is there
     and not known to be durable; CommitRefused when another process swept the file.
     """
+    with unseen(path):
+        return _put(path, version, text, on_written, on_linked)
+
+
+def _put(
+    path: str,
+    version: int,
+    text: bytes,
+    on_written: Callable[[], None],
+    on_linked: Callable[[], None],
+) -> bool:
     directory = os.path.join(path, LOG_DIRECTORY)
     written, entry = _name_beside(directory, version), entry_path(path, version)
     try:
@@ -73,7 +85,8 @@ def put_for_blank(path: str, version: int, text: bytes, made_ns: int) -> bool:
         _write(written, text, made_ns)
         if not is_blank(entry):
             return False
-        _drop_noted(directory, version)  # of no bytes: no reader would take ours
+        # of no bytes, or of others: no reader would take ours
+        _drop(path, [*_noted_of(version), *covering(path, version)])
         os.replace(written, entry)
     finally:
         with suppress(FileNotFoundError):
@@ -117,21 +130,26 @@ def _sync_name(directory: str, entry: str) -> None:
         sync_directory(directory)
 
 
-def drop_checksums(path: str, version: int) -> bool:
+def drop_left(path: str, version: int) -> bool:
     """Delete, durably, what is left of an entry that is not there: what its writer said
-    of the version, and Hadoop's checksums. Readers would take them for those of the
-    next entry, and refuse that, or take the metadata of the one before. Whether some
-    was there, and the directory is synced. Raises OSError.
+    of the version, Hadoop's checksums, and log compactions that reach to it. Readers
+    would take them for those of the next entry, and refuse that, or take the metadata
+    of the one before, or all of it. Whether some was there, and the directory is
+    synced. Raises OSError.
     """
     if os.path.lexists(entry_path(path, version)):
         return False
-    return _drop_noted(os.path.join(path, LOG_DIRECTORY), version)
+    return _drop(path, [*_noted_of(version), *reaching(path, version)])
 
 
-def _drop_noted(directory: str, version: int) -> bool:
-    gone = 0
+def _noted_of(version: int) -> list[str]:
     of_entry, of_version = f"{version:020d}.json", f"{version:020d}.crc"
-    for name in (of_version, f".{of_version}.crc", f".{of_entry}.crc"):
+    return [of_version, f".{of_version}.crc", f".{of_entry}.crc"]
+
+
+def _drop(path: str, names: list[str]) -> bool:
+    directory, gone = os.path.join(path, LOG_DIRECTORY), 0
+    for name in names:
         with suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(os.path.join(directory, name))
             gone += 1
@@ -140,7 +158,7 @@ def _drop_noted(directory: str, version: int) -> bool:
     return gone > 0
 
 
-def drop_checksums_beyond(path: str) -> None:
+def drop_left_beyond(path: str) -> None:
     """The same of all versions beyond the newest that is there: where the last entries
     were taken away, no reader opens the table for what is left of them."""
     _drop_beyond(path, os.listdir(os.path.join(path, LOG_DIRECTORY)))
@@ -150,14 +168,23 @@ def _drop_beyond(path: str, names: list[str]) -> None:
     newest = max(
         (int(name[:20]) for name in names if _STATE.fullmatch(name)), default=-1
     )
-    left = {int(found[1]) for found in map(_CHECKSUM.fullmatch, names) if found}
-    for version in sorted(left):
-        if version > newest:
-            drop_checksums(path, version)
+    left = ((name, _last_version(name)) for name in names)
+    _drop(path, [
+        name for name, last in left
+        if last > newest and not os.path.lexists(entry_path(path, last))
+    ])  # fmt: skip
+
+
+def _last_version(name: str) -> int:
+    """The last of which something is noted under this name; -1 if nothing is."""
+    if found := _CHECKSUM.fullmatch(name):
+        return int(found[1])
+    span = span_of(name)
+    return -1 if span is None else span[1]
 
 
 def sweep(path: str) -> int:
-    """Delete what killed writers left in the log of a table, and durably the checksums
+    """Delete what killed writers left in the log of a table, and durably what is left
     of entries that were taken from its end; how many files killed writers left.
 
     One that is still at work is refused then, before anybody sees its entry.

@@ -27,6 +27,7 @@ from lakehouse.log.delta_log import (
 from lakehouse.log.entry import Round
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.watching import log_watch
+from tests.support.compacted_log import compact_log
 from tests.support.spelling import overwrite
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -126,6 +127,22 @@ def test_checksums_of_entries_that_were_moved_aside_are_gone_at_the_next_start(
     assert not library.opens(writer.path)
     Tables(str(tmp_path)).open(TOPIC)
     assert library.opens(writer.path)
+
+
+def test_log_compactions_of_entries_that_were_moved_aside_are_gone_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    """Or of what a repair that was killed had moved. Of others' none is."""
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    stays = [*compact_log(writer.path, 0, 1), *compact_log(writer.path, 1, 2)]
+    goes = [*compact_log(writer.path, 1, 3), *compact_log(writer.path, 3, 4)]
+    for version in (3, 4):
+        os.unlink(entry_path(writer.path, version))
+    Tables(str(tmp_path)).open(TOPIC)
+    assert [one.name for one in goes if one.exists()] == []
+    assert all(one.exists() for one in stays)
 
 
 def felled(path: str, version: int) -> None:

@@ -13,6 +13,7 @@ from lakehouse.log import delta_log
 from lakehouse.log.delta_log import entry_path
 from lakehouse.schema import COMMENTS, WRITE
 from lakehouse.tables import create_table, repair
+from tests.support.compacted_log import compact_log
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -83,6 +84,19 @@ def test_what_its_writer_noted_of_a_torn_entry_goes_with_it(
     assert calls.events[-1:] == calls.of("sync") == ["sync directory ."]
     assert writer.add(0, 10, 20).version == 2
     assert columns(writer.path) == WRITE.names
+
+
+def test_a_log_compaction_of_a_torn_entry_goes_with_it(tmp_path: Path) -> None:
+    """Or readers take it in place of our entry at the same version, and see what was
+    torn; what holds whole entries alone stays."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    stays, goes = compact_log(writer.path, 0, 1), compact_log(writer.path, 1, 2)
+    entry = Path(entry_path(writer.path, 2))
+    entry.write_bytes(entry.read_bytes()[:-40])
+    assert repair(writer.path) is not None
+    assert [one.exists() for one in (*stays, *goes)] == [True, True, False, False]
 
 
 def test_a_torn_entry_of_which_nothing_is_noted_is_moved_durably(

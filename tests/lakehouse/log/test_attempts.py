@@ -11,6 +11,7 @@ from lakehouse.log import next_entry
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
+from tests.support.compacted_log import compact_log
 from tests.support.partitioned_anew import columns_anew, partition_anew
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -82,6 +83,41 @@ def test_what_was_noted_of_an_entry_that_went_is_not_of_the_next_one(
     done = commit_files(writer.path, TOPIC_ID, 1, {0: (0, 10)}, [], snapshot=snapshot)
     assert done.version == version
     assert [name for name in os.listdir(log) if first in name] == [f"{first}.json"]
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+@pytest.mark.parametrize("is_librarys", [False, True])
+def test_a_log_compaction_of_an_entry_that_went_is_not_read_for_the_next_one(
+    writer, is_librarys, is_followed
+):
+    """It came and went beside a compactor that had not followed it."""
+    if is_librarys:
+        deltalake.DeltaTable(writer.path).alter.add_constraint({"sane": "offset >= 0"})
+    writer.add(0, 0, 10)
+    followed = load(writer.path)
+    version, snapshot = followed.version + 1, followed if is_followed else None
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    stays = compact_log(writer.path, version - 2, version - 1)
+    goes = compact_log(writer.path, version - 1, version)
+    os.unlink(entry_path(writer.path, version))
+    done = commit_files(writer.path, TOPIC_ID, 9, {0: (10, 20)}, [], snapshot=snapshot)
+    assert done.version == version
+    assert [one.exists() for one in (*stays, *goes)] == [True, True, False, False]
+
+
+def test_a_log_is_not_listed_for_each_commit(writer, monkeypatch):
+    """It may have half a million entries, and only somebody else's act matters."""
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    followed, log = load(writer.path), os.path.join(writer.path, LOG_DIRECTORY)
+    listed, listings = os.listdir, []
+    monkeypatch.setattr(os, "listdir", lambda at: listings.append(at) or listed(at))
+    for n in range(4):
+        span = {0: (n * 10, n * 10 + 10)}
+        commit_files(writer.path, TOPIC_ID, n + 1, span, [], snapshot=followed)
+        if n == 0:
+            assert log in listings
+            listings.clear()
+    assert log not in listings
 
 
 @pytest.mark.parametrize("is_librarys", [False, True])

@@ -15,6 +15,7 @@ from lakehouse.log.delta_log import entry_path, entry_versions, follow, load, re
 from lakehouse.log.in_commit import ENABLED, FEATURE
 from lakehouse.log.provenance import is_ours
 from lakehouse.tables import repair
+from tests.support.compacted_log import compact_log
 from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -108,6 +109,31 @@ def test_an_empty_entry_is_filled_durably_and_never_missing(
     assert [calls.events[at] for at in (0, 4, 6)] == ["sync directory ."] * 3
     assert calls.events[5].endswith(f".tmp {blank.name}")
     assert [one for one in noted if one.exists()] == []
+
+
+@pytest.mark.parametrize("behind", [(), (WHOLE,)])
+def test_a_log_compaction_of_an_empty_entry_goes_before_that_is_filled_in(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, behind: tuple[bytes, ...]
+) -> None:
+    """It may hold what the entry said before the power cut. No other one does."""
+    blank, *_ = leave(writer, WHOLE, *behind)
+    goes = compact_log(writer.path, 1, 2)
+    stays = compact_log(writer.path, 0, 1)
+    if behind:
+        stays += compact_log(writer.path, 3, 3)
+        goes += compact_log(writer.path, 1, 3)
+    blank.write_bytes(b"")
+    with monkeypatch.context() as patch:
+        calls = SystemCalls(patch, blank.parent)
+        if behind:
+            assert fill_between(writer.path, TOPIC_ID)
+        else:
+            assert repair(writer.path) is not None
+    assert filled(writer, 2)
+    assert [one.name for one in goes if one.exists()] == []
+    assert all(one.exists() for one in stays)
+    kinds = [event.split()[0] for event in calls.events]
+    assert kinds == ["sync", "sync", *["remove"] * len(goes), "sync", "rename", "sync"]
 
 
 def test_what_is_filled_in_last_is_made_when_its_file_was(writer: Writer) -> None:

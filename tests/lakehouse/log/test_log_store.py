@@ -10,7 +10,7 @@ import pytest
 from lakehouse.durable import SyncFailed
 from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import entry_path, read_entry
-from lakehouse.log.log_store import drop_checksums, put_if_absent, sweep
+from lakehouse.log.log_store import drop_left, put_if_absent, sweep
 from tests.support.syscalls import SystemCalls
 
 
@@ -145,12 +145,33 @@ def test_checksums_go_where_their_entry_went_and_stay_where_it_is(path: str) -> 
         (log / name).touch()
     (log / f"{8:020d}.crc").mkdir()
     put_if_absent(path, 7, b"theirs")
-    drop_checksums(path, 7)
+    drop_left(path, 7)
     assert left(path) == [*names, f"{7:020d}.json", f"{8:020d}.crc"]
     os.unlink(entry_path(path, 7))
-    drop_checksums(path, 7)
-    drop_checksums(path, 8)  # what is no file is none
+    drop_left(path, 7)
+    drop_left(path, 8)  # what is no file is none
     assert left(path) == [f"{8:020d}.crc"]
+
+
+def compacted(first: int, last: int) -> list[str]:
+    """The names of a log compaction file, and of Hadoop's checksum of it."""
+    name = f"{first:020d}.{last:020d}.compacted.json"
+    return [name, f".{name}.crc"]
+
+
+def test_log_compactions_go_that_reach_to_an_entry_that_went(path: str) -> None:
+    log = Path(path) / "_delta_log"
+    stays = [*compacted(5, 6), *compacted(3, 3), f".{compacted(5, 7)[0]}"]
+    goes = [*compacted(5, 7), *compacted(7, 7), *compacted(6, 9), compacted(8, 9)[1]]
+    for name in stays + goes:
+        (log / name).touch()
+    (log / compacted(7, 8)[0]).mkdir()
+    put_if_absent(path, 7, b"theirs")
+    assert not drop_left(path, 7)
+    assert {*stays, *goes} < {*left(path)}
+    os.unlink(entry_path(path, 7))
+    assert drop_left(path, 7)
+    assert left(path) == sorted([*stays, compacted(7, 8)[0]])
 
 
 def test_checksums_beyond_the_newest_version_are_swept(
@@ -159,8 +180,9 @@ def test_checksums_beyond_the_newest_version_are_swept(
     """Where several entries were taken away no reader opens the table for the last."""
     log = Path(path) / "_delta_log"
     put_if_absent(path, 7, b"mine")
-    stays = [f".{7:020d}.json.crc", f"{3:020d}.crc", f"{7:020d}.crc"]
+    stays = [f".{7:020d}.json.crc", f"{3:020d}.crc", f"{7:020d}.crc", *compacted(3, 7)]
     goes = [f"{9:020d}.crc", f".{8:020d}.json.crc", f".{11:020d}.crc.crc"]
+    goes += [*compacted(6, 8), *compacted(9, 10)]
     for name in stays + goes:
         (log / name).touch()
     calls, listed, listings = SystemCalls(monkeypatch, log), os.listdir, list[str]()
@@ -201,10 +223,12 @@ def test_a_checksum_of_a_version_that_is_there_stays(
 def test_a_checksum_stays_whose_entry_came_while_the_log_was_listed(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry, checksum = f"{9:020d}.json", Path(path) / "_delta_log" / f"{9:020d}.crc"
+    entry, log = f"{9:020d}.json", Path(path) / "_delta_log"
     put_if_absent(path, 9, b"theirs")
-    checksum.touch()
+    noted = [log / name for name in (f"{9:020d}.crc", *compacted(8, 9))]
+    for one in noted:
+        one.touch()
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda at: sorted({*listed(at)} - {entry}))
     sweep(path)
-    assert checksum.exists()
+    assert all(one.exists() for one in noted)

@@ -20,6 +20,8 @@ from lakehouse.log.checkpoint_repair import is_known, prove_checkpoint
 from lakehouse.log.commit import commit_files, remove_files
 from lakehouse.log.delta_log import entry_path, entry_versions, load, table_ends
 from lakehouse.log.proven_checkpoint import make_checkpoint
+from lakehouse.tables import repair
+from tests.support.compacted_log import compact_log
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -90,6 +92,23 @@ def test_sparks_commits_and_ours_stand_beside_each_other(
     assert sum(engine == "Lakelog" for _, _, engine in said) == 2 + len(ACTS)
     theirs = [operation for _, operation, engine in said[1:] if engine != "Lakelog"]
     assert theirs == list(ACTS)
+
+
+def test_spark_reads_our_entry_where_a_torn_one_had_been_compacted(
+    writer: Writer, analyst: SparkReader
+) -> None:
+    """Which it would not look at where a log compaction of that version is left."""
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    deltalake.DeltaTable(writer.path).delete("offset = 3")
+    file, checksum = compact_log(writer.path, 2, 3)
+    checksum.unlink()
+    entry = Path(entry_path(writer.path, 3))
+    entry.write_bytes(entry.read_bytes()[:500])
+    assert repair(writer.path) is not None
+    assert writer.add(0, 20, 30).version == 3
+    assert offsets(analyst, f"delta.`{writer.path}`") == list(range(30))
+    assert not file.exists()
 
 
 def test_spark_reads_our_entries_behind_a_checkpoint_and_what_left(
