@@ -12,6 +12,7 @@ from pathlib import Path
 
 from broker.topics.topic import Topic
 from jobs.check_commits import CommitAudit
+from jobs.check_compactions import check_compactions
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
@@ -75,6 +76,7 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
             f"{topic.name}: {name} of its log cannot be read, is not as it was "
             "written, or names what is missing"
         )
+    check_compactions(snapshot, topic, report)
     report.remarks += [f"{topic.name}: {remark}" for remark in remarks_of(snapshot)]
     report.count("tables")
     if snapshot.torn:

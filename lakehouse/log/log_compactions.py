@@ -35,9 +35,20 @@ def span_of(name: str) -> tuple[int, int] | None:
     return int(found[2]), int(found[3])
 
 
+def present(path: str) -> Iterator[tuple[str, int, int]]:
+    """Name, first and last version of each that is there, and of checksums of them."""
+    try:
+        names = os.listdir(os.path.join(path, LOG_DIRECTORY))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if span := span_of(name):
+            yield name, *span
+
+
 def covering(path: str, version: int) -> list[str]:
     """The names of those that have the actions of a version."""
-    return [name for name, first, last in _present(path) if first <= version <= last]
+    return [name for name, first, last in present(path) if first <= version <= last]
 
 
 def reaching(path: str, version: int) -> list[str]:
@@ -46,7 +57,7 @@ def reaching(path: str, version: int) -> list[str]:
     looked_at = stamp(path)
     if _looked_at.get(path) == looked_at:
         return []
-    found = [name for name, _, last in _present(path) if last >= version]
+    found = [name for name, _, last in present(path) if last >= version]
     if not found:
         _looked_at[path] = looked_at
     return found
@@ -63,14 +74,3 @@ def unseen(path: str) -> Iterator[None]:
 
 _looked_at: dict[str, int] = {}
 """Table -> the time of its log's directory when none reached to the next version."""
-
-
-def _present(path: str) -> Iterator[tuple[str, int, int]]:
-    """Name, first and last version of each that is there."""
-    try:
-        names = os.listdir(os.path.join(path, LOG_DIRECTORY))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
-        if span := span_of(name):
-            yield name, *span
