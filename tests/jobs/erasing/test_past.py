@@ -12,6 +12,7 @@ import pytest
 from jobs.erasing import past
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
+from tests.support.compacted_log import compact_log
 from tests.support.patience import IDLE_S
 from tests.support.warehouses import Further
 
@@ -59,6 +60,32 @@ def test_statistics_that_are_in_a_v2_checkpoint_alone_are_told(world: World) -> 
     [sentence] = past.in_log(scene.root, PERSON)
     assert "least and greatest values" in sentence
     assert sentence.endswith(": _sidecars/016ae953.parquet")
+
+
+def test_statistics_that_are_in_a_log_compaction_alone_are_told(world: World) -> None:
+    """Of a file that is in the table, and of one that left it with its values."""
+    scene = Scene(world)
+    scene.put([PERSON])
+    scene.table.alter.set_table_properties(
+        {"delta.dataSkippingStatsColumns": "offset,topic"}
+    )
+    scene.table.update({"timestampType": "0"})
+    log = Path(scene.root, "_delta_log")
+    [added] = [
+        action["add"]
+        for action in map(json.loads, (log / f"{3:020d}.json").read_text().splitlines())
+        if "add" in action
+    ]
+    left = {key: added[key] for key in ("path", "size", "stats", "partitionValues")}
+    (log / f"{4:020d}.json").write_text(json.dumps({"remove": left}))
+    compacted = [compact_log(scene.root, 3, last)[0] for last in (3, 4)]
+    assert '"add"' not in compacted[1].read_text()
+    for entry in log.glob("*[0-9].json"):
+        entry.unlink()
+    [sentence] = past.in_log(scene.root, PERSON)
+    assert "least and greatest values" in sentence
+    assert "(topic)" in sentence
+    assert sentence.endswith(": " + ", ".join(one.name for one in compacted))
 
 
 def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:

@@ -25,6 +25,7 @@ from lakehouse.log.expiry import (
     clean_up,
     log_retention_ms,
 )
+from tests.support.compacted_log import compact_log
 from tests.support.tables import Writer
 from tests.support.v2_checkpoint import as_v2
 
@@ -84,7 +85,6 @@ def test_what_is_older_than_the_retention_goes_below_a_checkpoint(old: Old) -> N
         for version in (3, 8, 9):
             old.file(version, rest).write_text("{}")
             age(old.file(version, rest), 16 - version)
-    old.file(1, f"{3:020d}.compacted.json").write_text("{}")
     (old.log / "an owner's.txt").write_text("mine")
     assert old.cleaned() == 8
     for version in range(8, 17):
@@ -93,10 +93,17 @@ def test_what_is_older_than_the_retention_goes_below_a_checkpoint(old: Old) -> N
     assert old.file(8, "checkpoint.parquet").exists()
     left = sorted(int(path.name[:20]) for path in old.log.glob("*.crc"))
     assert left == [8, 9], "of an entry that went nothing is left"
-    assert not list(old.log.glob("*compacted*"))
     assert not old.file(3, "checkpoint.parquet.damaged").exists()
     assert (old.log / "an owner's.txt").exists()
     assert old.cleaned() == 8, "and nothing more"
+
+
+def test_a_log_compaction_goes_with_the_last_entry_that_it_copies(old: Old) -> None:
+    """It has these entries' statistics, and so values of rows that may be erased."""
+    goes = [*compact_log(old.path, 1, 3), *compact_log(old.path, 6, 7)]
+    stays = [*compact_log(old.path, 6, 8), *compact_log(old.path, 9, 12)]
+    assert old.cleaned() == 8
+    assert [one.exists() for one in (*goes, *stays)] == [False] * 4 + [True] * 4
 
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
