@@ -49,6 +49,7 @@ from broker.runtime.process.sizes import sized
 from broker.runtime.process.status import Counters, StatusFile
 from broker.runtime.process.topic_rows import sizes, traffic
 from broker.runtime.services import Broker
+from broker.runtime.topics.config_describe import join_host_port
 from broker.settings import Settings
 from broker.status.file import path_of
 from broker.status.schema import BrokerStatus, TableState, WalState
@@ -298,11 +299,11 @@ class Node:
         )
         if self._state == "starting":
             return status
-        broker, (host, port) = self.broker, self.address
+        broker = self.broker
         segments, held = broker.wal.segments(), self._held.look()
         return replace(
             sized(status, broker, self._lake.cold_figures(), self._request_bytes()),
-            kafka=f"{host}:{port}",
+            kafka=join_host_port(*self.address),
             cluster_id=broker.cluster_id,
             topics=len(broker.topics),
             partitions=broker.partitions.count,
@@ -384,14 +385,14 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     node = await Node.start(settings)
     _tune_garbage_collection()
     node.timers.warn_of_pauses()
-    host, port = node.broker.advertised
+    kafka = join_host_port(*node.broker.advertised)
     tables = warehouse_of(settings.data_dir)
-    log.info("serving", kafka=f"{host}:{port}", cluster_id=node.broker.cluster_id)
+    log.info("serving", kafka=kafka, cluster_id=node.broker.cluster_id)
     warning = relaxed(settings)
     if warning:
         log.warning(warning)
     mode = "sync=interval " if warning else ""
-    announce(f"ready kafka={host}:{port} {mode}tables={tables}")
+    announce(f"ready kafka={kafka} {mode}tables={tables}")
     is_warm = await _until(stopping, _warm_up(node, loop))
     await stopping.wait()
     log.info("stopping")

@@ -313,6 +313,18 @@ def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
     uvloop.run(story())
 
 
+def test_an_address_of_ipv6_is_said_with_brackets(
+    tmp_path: Path, programs: list[Program]
+) -> None:
+    program = Program(tmp_path, listener="[::1]:0")
+    programs.append(program)
+    assert program.kafka.startswith("[::1]:")
+    produce(program.kafka, "orders", [b"a"])
+    file = tmp_path / "run" / "broker.json"
+    wait_until(lambda: json.loads(file.read_bytes())["kafka"] == program.kafka)
+    assert program.end(signal.SIGTERM) == 0
+
+
 def test_the_status_file_tells_how_it_is(tmp_path: Path) -> None:
     file = tmp_path / "run" / "broker.json"
 
