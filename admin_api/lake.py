@@ -50,6 +50,11 @@ class Lake:
         self.threads = LakeThreads()
         """For who reads a table."""
 
+    def cluster_id(self) -> str:
+        """The id of the cluster whose data directory it is. Raises CatalogError."""
+        with _in_words(self._catalog), self._open(read_only=True) as catalog:
+            return catalog.cluster_id
+
     def names(self) -> list[str]:
         """The names of all topics, sorted."""
         from broker.catalog import topics

@@ -73,8 +73,8 @@ async def _settings(known: Known) -> bytes:
 
 
 async def _health(known: Known) -> bytes:
-    _, _, kafka, status = known.sources
-    return (await report(kafka, status)).model_dump_json(indent=1).encode()
+    lake, _, kafka, status = known.sources
+    return (await report(kafka, status, lake)).model_dump_json(indent=1).encode()
 
 
 async def _tables(known: Known) -> bytes:

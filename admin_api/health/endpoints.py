@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from admin_api.access.callers import CALLER, Asking
-from admin_api.dependencies import KafkaDep, StatusDep
+from admin_api.dependencies import KafkaDep, LakeDep, StatusDep
 from admin_api.health.reasons import problems_of, unreachable, warnings_of
 
 router = APIRouter(tags=["health"])
@@ -43,12 +43,16 @@ async def livez() -> dict[str, str]:
 @router.get("/readyz")
 @router.get("/status/ready", include_in_schema=False)
 async def readyz(
-    request: Request, response: Response, kafka: KafkaDep, status: StatusDep
+    request: Request,
+    response: Response,
+    kafka: KafkaDep,
+    status: StatusDep,
+    lake: LakeDep,
 ) -> Readiness:
     """Whether Kafka clients can come; if not, why not, told to whoever may look."""
     broker = await asyncio.to_thread(status.broker)
     compactor = await asyncio.to_thread(status.compactor)
-    reasons = [*await unreachable(kafka), *problems_of(broker)]
+    reasons = [*await unreachable(kafka, status, lake), *problems_of(broker)]
     response.status_code = 503 if reasons else 200
     warnings = warnings_of(broker, compactor)
     asking: Asking = request.scope[CALLER]

@@ -1,8 +1,13 @@
 """Why clients cannot come, and what else is not well."""
 
+import asyncio
+
 from confluent_kafka import KafkaException
 
 from admin_api.kafka import Kafka
+from admin_api.lake import Lake
+from admin_api.status import StatusFiles
+from broker.catalog.errors import CatalogError
 from broker.status.schema import BrokerStatus, CompactorStatus, held_sentences
 
 PROBE_TIMEOUT_S = 2.0
@@ -12,13 +17,29 @@ NO_COMPACTOR = (
 )
 
 
-async def unreachable(kafka: Kafka) -> list[str]:
-    """Why the broker does not answer; nothing if it does."""
+async def unreachable(kafka: Kafka, status: StatusFiles, lake: Lake) -> list[str]:
+    """Why the broker of the data directory does not answer; nothing if it does."""
     try:
-        await kafka.cluster(PROBE_TIMEOUT_S)
+        found = await kafka.cluster(PROBE_TIMEOUT_S)
     except KafkaException as error:
         return [f"the broker at {kafka.bootstrap} does not answer: {error.args[0]}"]
-    return []
+    own = await asyncio.to_thread(_own_cluster, status, lake)
+    if own in (None, found.cluster_id):
+        return []
+    return [
+        f"at {kafka.bootstrap} answers cluster {found.cluster_id}, and the data "
+        f"directory is of cluster {own}: say where its broker is (--bootstrap)"
+    ]
+
+
+def _own_cluster(status: StatusFiles, lake: Lake) -> str | None:
+    """The id of the data directory's cluster; None if nobody has said it. Its broker
+    says it for less than the catalog, which takes SQLAlchemy."""
+    broker = status.broker()
+    try:
+        return (broker.cluster_id if broker else "") or lake.cluster_id()
+    except CatalogError:
+        return None
 
 
 def problems_of(broker: BrokerStatus | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from admin_api.health.reasons import problems_of, unreachable, warnings_of
 from admin_api.kafka import Kafka
+from admin_api.lake import Lake
 from admin_api.overview.schemas import (
     BrokerHealth,
     CompactorHealth,
@@ -25,10 +26,12 @@ LOOK_S: Final = 2.0
 """So long is waited for the disk of tables that lie elsewhere."""
 
 
-async def report(kafka: Kafka, status: StatusFiles) -> Health:
+async def report(kafka: Kafka, status: StatusFiles, lake: Lake) -> Health:
     """How all parts are now; waits two seconds at most for the broker, and for a disk
     of tables that hangs."""
-    silent, tables_disk = await asyncio.gather(unreachable(kafka), _tables_disk(status))
+    silent, tables_disk = await asyncio.gather(
+        unreachable(kafka, status, lake), _tables_disk(status)
+    )
     broker, compactor, disk = await asyncio.to_thread(_read, status)
     reasons = [*silent, *problems_of(broker)]
     warnings = warnings_of(broker, compactor)

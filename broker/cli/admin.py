@@ -1,6 +1,7 @@
 """``lakelog admin``: the REST plane alone; ``lakelog admin token``: who may ask it."""
 
 import contextlib
+import ipaddress
 import socket
 import sys
 from collections.abc import Iterator
@@ -12,13 +13,12 @@ from broker.cli import tokens
 from broker.cli.announce import announce
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import (
-    BOOTSTRAP_DEFAULT,
     Admin,
-    Bootstrap,
     Config,
     DataDir,
     Extra,
     Insecure,
+    Listener,
     settings_of,
 )
 from broker.cli.supervisor import FROM_INPUT, die_with_parent
@@ -33,11 +33,18 @@ def admin(
     context: typer.Context,
     data_dir: DataDir = None,
     admin_address: Admin = None,
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            help="HOST:PORT of the broker; else where that of the data directory is, "
+            "or will listen.",
+        ),
+    ] = None,
     config: Config = None,
     extra: Extra = None,
     insecure: Insecure = False,
-    listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
+    listener: Listener = None,
     advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
 ) -> None:
     """The admin plane alone: REST over HTTP. Or, with a word more, its tokens."""
@@ -45,8 +52,10 @@ def admin(
         _refuse_options(context)
         return
     die_with_parent()
-    del listener, advertised  # `up` hands the same options to every part
-    settings = settings_of(data_dir, config, extra, admin=admin_address)
+    del advertised  # `up` hands the same options to every part
+    settings = settings_of(
+        data_dir, config, extra, admin=admin_address, listener=listener
+    )
     from admin_api import server
     from broker.runtime.process.logging import configure_logging, levels, recent
 
@@ -56,6 +65,7 @@ def admin(
         bootstrap = sys.stdin.readline().strip()
         if not bootstrap:  # `up` ended before the broker was there
             raise typer.Exit(1)
+    bootstrap = bootstrap or bootstrap_of(settings)
     try:
         bound.listen()  # to the plane's loop it is no error if another came first
     except OSError as error:
@@ -65,6 +75,24 @@ def admin(
             bound, bootstrap, settings, announce,
             insecure=insecure, recent=recent, levels=levels,
         )  # fmt: skip
+
+
+def bootstrap_of(settings: Settings) -> str:
+    """HOST:PORT of the data directory's broker: where it says that it listens, or, if
+    none runs, where it will. One that listens everywhere is asked by loopback."""
+    from broker.clock import SystemClock
+    from broker.status import file
+    from broker.status.schema import BrokerStatus
+
+    now_s = SystemClock().now_ms() / 1000
+    status = file.read(settings.data_dir, BrokerStatus, now_s)
+    address = (status and status.kafka) or settings.listener
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(ValueError):  # a name
+        found = ipaddress.ip_address(host.strip("[]"))
+        if found.is_unspecified:
+            return f"127.0.0.1:{port}" if found.version == 4 else f"[::1]:{port}"
+    return address
 
 
 def _refuse_options(context: typer.Context) -> None:

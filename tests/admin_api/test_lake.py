@@ -44,6 +44,11 @@ def test_of_many_topics_the_same_is_found_as_of_a_few(
     assert found == [(b, {}), (a, {1: 7})]
 
 
+def test_the_id_of_its_cluster_is_in_the_catalog(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        assert Lake(tmp_path).cluster_id() == catalog.cluster_id
+
+
 @pytest.mark.parametrize("content", [None, b"not a catalog at all" * 100])
 def test_without_a_catalog_it_says_so(tmp_path, content):
     if content is not None:

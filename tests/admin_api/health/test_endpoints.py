@@ -4,13 +4,18 @@ import asyncio
 import os
 
 import httpx
+import pytest
 
 from admin_api.access.tokens import Role, Tokens
 from admin_api.health.endpoints import FOR_STRANGERS
+from admin_api.health.reasons import NO_BROKER
+from broker.catalog.catalog import Catalog
 from broker.status.file import encode, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
+from tests.admin_api.conftest import Plane
 from tests.support.patience import IDLE_S, Patience
 from tests.support.process import BrokerPart
+from tests.support.saying import say_as
 
 
 def say(plane, status):
@@ -95,6 +100,30 @@ def test_a_broker_that_serves_is_ready_and_a_missing_compactor_a_warning(plane):
     assert plane.get("/status/ready").status_code == 200
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_before_the_broker_of_another_directory_it_is_not_ready(plane, tmp_path, runs):
+    other = Plane(plane.bootstrap, tmp_path)
+    with Catalog.open(tmp_path / "catalog.db", cluster_id="its-own"):
+        pass
+    if runs:
+        say_as(tmp_path, BrokerStatus(cluster_id="its-own"))
+    patience = Patience()  # a busy broker may not answer a probe in time
+    while "does not answer" in (answer := other.get("/readyz")).text:
+        assert patience.lasts(), answer.text
+    assert answer.status_code == 503
+    served = plane.cluster.rpartition("/")[2]
+    reason, *more = answer.json()["reasons"]
+    assert reason == (
+        f"at {plane.bootstrap} answers cluster {served}, and the data directory is "
+        "of cluster its-own: say where its broker is (--bootstrap)"
+    )
+    assert more == ([] if runs else [NO_BROKER])
+    health = other.get("/v1/health").json()
+    assert health["reasons"][0] == reason
+    assert health["broker"]["answers"] is False
+    other.close()
+
+
 def test_what_the_compactor_cannot_do_is_a_warning(plane):
     say(plane, CompactorStatus())
     assert ready(plane).json()["warnings"] == []
@@ -105,8 +134,6 @@ def test_what_the_compactor_cannot_do_is_a_warning(plane):
 
 
 def test_readiness_ends_with_the_broker(tmp_path):
-    from tests.admin_api.conftest import Plane
-
     part = BrokerPart(tmp_path / "data")
     part.start()
     own = Plane(part.bootstrap, part.data_dir)

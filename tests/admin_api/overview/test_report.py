@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from admin_api.kafka import Kafka
+from admin_api.lake import Lake
 from admin_api.overview import report as module
 from admin_api.overview.report import disk_of, report, tables_disk_of
 from admin_api.overview.schemas import Status
@@ -34,7 +35,7 @@ def say(data_dir, status):
 def reported(data_dir):
     with nobody() as address:
         kafka = Kafka(address, 0.2)
-        return asyncio.run(report(kafka, StatusFiles(data_dir)))
+        return asyncio.run(report(kafka, StatusFiles(data_dir), Lake(data_dir)))
 
 
 def test_without_any_part_all_is_down_and_null(tmp_path):
@@ -106,7 +107,7 @@ def test_a_disk_of_tables_that_hangs_holds_up_no_report(tmp_path, monkeypatch):
         status = StatusFiles(tmp_path)
         try:
             for _ in range(3):
-                found = await report(kafka, status)
+                found = await report(kafka, status, Lake(tmp_path))
                 assert found.tables_disk is None
                 assert found.disk is not None
         finally:

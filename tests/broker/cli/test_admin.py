@@ -15,9 +15,14 @@ from urllib.request import Request, urlopen
 import pytest
 
 from admin_api.handshakes import HANDSHAKE_S
-from tests.support.patience import STUCK_S
+from broker.cli.admin import bootstrap_of
+from broker.settings import Settings
+from broker.status.file import path_of
+from broker.status.schema import BrokerStatus
+from tests.support.patience import STUCK_S, wait_until
 from tests.support.ports import nobody
-from tests.support.process import Part, lakelog, told
+from tests.support.process import BrokerPart, Part, lakelog, told
+from tests.support.saying import say_as
 
 PEM = Path(__file__).parents[2] / "admin_api" / "access" / "localhost.pem"
 ELSEWHERE = "evil.example"
@@ -32,6 +37,46 @@ def part(tmp_path):
         part.arguments = ["--bootstrap", address, "--admin", "127.0.0.1:0"]
         yield part
         part.end()
+
+
+@pytest.mark.parametrize("runs_first", [True, False])
+def test_it_asks_the_broker_of_its_data_directory(tmp_path, runs_first):
+    """With the broker's data directory and settings, and no address beside them."""
+    broker = BrokerPart(tmp_path / "data")
+    listener = ["-X", f"listener={broker.listener}"]
+    plane = Part("admin", tmp_path / "data")
+    plane.arguments = ["--admin", "127.0.0.1:0", *([] if runs_first else listener)]
+    for part in (broker, plane) if runs_first else (plane, broker):
+        part.start()
+        wait_until(lambda: not runs_first or _kafka_said(broker))
+    url = plane.facts["admin"]
+    wait_until(lambda: status(f"{url}/readyz") == 200)
+    plane.end()
+    broker.end()
+
+
+def _kafka_said(broker: BrokerPart) -> bool:
+    file = path_of(broker.data_dir, BrokerStatus)
+    return bool(json.loads(file.read_bytes())["kafka"])
+
+
+@pytest.mark.parametrize(
+    ("listener", "bootstrap"),
+    [
+        ("10.0.0.7:9", "10.0.0.7:9"),
+        ("kafka.example:9", "kafka.example:9"),
+        ("0.0.0.0:9", "127.0.0.1:9"),
+        ("[::]:9", "[::1]:9"),
+        ("[fd00::7]:9", "[fd00::7]:9"),
+    ],
+)
+def test_a_broker_is_asked_where_it_listens(tmp_path, listener, bootstrap):
+    settings = Settings(data_dir=tmp_path, listener=listener)
+    assert bootstrap_of(settings) == bootstrap
+    say_as(tmp_path, BrokerStatus(state="starting"))
+    assert bootstrap_of(settings) == bootstrap
+    say_as(tmp_path, BrokerStatus(kafka=listener))
+    assert bootstrap_of(Settings(data_dir=tmp_path)) == bootstrap
 
 
 def status(url: str, token: str = "", host: str = "", **more: object) -> int:
