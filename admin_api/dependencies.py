@@ -8,6 +8,7 @@ from fastapi import Depends, Path, Request
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 from admin_api.fields import CLUSTER, GROUP, TOPIC
+from admin_api.integers import DIGITS
 from admin_api.internal import Internal
 from admin_api.kafka import Kafka
 from admin_api.lag_history.recorder import LagRecorder
@@ -199,6 +200,7 @@ BrokerId = Annotated[
         description="A broker's id, which is its setting `node_id`.",
         examples=[1],
     ),
+    DIGITS,
 ]
 
 
@@ -218,6 +220,7 @@ BrokerDep = Annotated[Any, Depends(_broker)]
 PartitionId = Annotated[
     int,
     Path(ge=0, le=ID_MAX, description="A partition of the topic.", examples=[0]),
+    DIGITS,
 ]
 GroupId = Annotated[
     Text,

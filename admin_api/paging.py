@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Query
 
+from admin_api.integers import DIGITS
 from admin_api.problems import Problem
 
 SIZE_MAX = 10_000
@@ -75,6 +76,7 @@ def page(
             description="How many at most; without it all of them come at once.",
             examples=[100],
         ),
+        DIGITS,
     ] = None,
     page_token: TokenQuery = None,
 ) -> Page:
@@ -98,6 +100,7 @@ def short_page(
     page_size: Annotated[
         int,
         Query(ge=1, le=SHORT_MAX, description="How many at most.", examples=[20]),
+        DIGITS,
     ] = SHORT_DEFAULT,
     page_token: TokenQuery = None,
 ) -> Page:

@@ -16,6 +16,7 @@ from admin_api.dependencies import (
     StatusDep,
     TopicNameDep,
 )
+from admin_api.integers import DIGITS
 
 router = APIRouter(prefix="/v1", tags=["Tables"])
 TIMEOUT_S = 10.0
@@ -82,6 +83,7 @@ async def get_operation(
             description="The `operation_id` of the answer to a compaction.",
             examples=[1],
         ),
+        DIGITS,
     ],
     operations: OperationsDep,
 ) -> Operation:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from admin_api.dependencies import ClockDep, GroupId, LagRecorderDep, Text
 from admin_api.fields import TOPIC
+from admin_api.integers import DIGITS
 from admin_api.lag_history.recorder import INTERVAL_S, SLOTS
 from admin_api.lag_history.schemas import LagHistory, history
 
@@ -26,7 +27,9 @@ async def get_lag_history(
         ),
     ] = None,
     minutes: Annotated[
-        int, Query(ge=1, le=MINUTES_MAX, description="How far back.", examples=[30])
+        int,
+        Query(ge=1, le=MINUTES_MAX, description="How far back.", examples=[30]),
+        DIGITS,
     ] = 60,
 ) -> LagHistory:
     """The lag of a group once a minute, as the plane saw it since it started.

@@ -16,6 +16,7 @@ from admin_api.dependencies import (
     TopicNameDep,
 )
 from admin_api.fields import TIME_MS
+from admin_api.integers import DIGITS
 from admin_api.reading.filters import Predicate, compile_filter
 from admin_api.reading.following import Following
 from admin_api.reading.gather import Limits
@@ -37,7 +38,7 @@ STREAM = {
 }
 
 PartitionsQuery = Annotated[
-    list[Annotated[int, Query(ge=0, le=ID_MAX)]] | None,
+    list[Annotated[int, Query(ge=0, le=ID_MAX), DIGITS]] | None,
     Query(
         alias="partition",
         examples=[[0]],
@@ -85,6 +86,7 @@ def _limits(
         Query(
             alias="limit", ge=1, le=1000, description="Records at most.", examples=[10]
         ),
+        DIGITS,
     ] = 100,
     bytes_max: Annotated[
         int,
@@ -95,9 +97,12 @@ def _limits(
             "them is the last one.",
             examples=[65536],
         ),
+        DIGITS,
     ] = 1 << 20,
     timeout_ms: Annotated[
-        int, Query(ge=1, le=30_000, description="How long to look.", examples=[1000])
+        int,
+        Query(ge=1, le=30_000, description="How long to look.", examples=[1000]),
+        DIGITS,
     ] = 5_000,
 ) -> Limits:
     return Limits(records, bytes_max, timeout_ms)
@@ -114,6 +119,7 @@ def _wanted(
             description="From this one, of each partition.",
             examples=[0],
         ),
+        DIGITS,
     ] = None,
     timestamp_ms: Annotated[
         int | None,
@@ -123,6 +129,7 @@ def _wanted(
             description="From the first of that time on, milliseconds since 1970.",
             examples=[TIME_MS],
         ),
+        DIGITS,
     ] = None,
     last: Annotated[
         int | None,
@@ -135,6 +142,7 @@ def _wanted(
             "records.",
             examples=[10],
         ),
+        DIGITS,
     ] = None,
 ) -> Wanted:
     return Wanted(partitions or (), offset, timestamp_ms, last, places or ())
@@ -157,6 +165,7 @@ def _tail_limits(
             description="Records at most.",
             examples=[10],
         ),
+        DIGITS,
     ] = 1_000_000,
     duration_s: Annotated[
         int,
@@ -166,6 +175,7 @@ def _tail_limits(
             description="For how long at most, in seconds.",
             examples=[0],
         ),
+        DIGITS,
     ] = 3_600,
 ) -> TailLimits:
     return TailLimits(records, duration_s * 1000)

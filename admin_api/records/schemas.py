@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -15,6 +15,7 @@ from admin_api.fields import (
     TopicNameField,
     shown_as,
 )
+from admin_api.integers import NUMBER
 from admin_api.problems import Problem
 from admin_api.resources import Body
 
@@ -66,12 +67,12 @@ class ProduceData(Body):
         description="Only for a schema registry, which is not here: refused.",
         examples=["TOPIC_NAME"],
     )
-    schema_id: int | None = Field(
+    schema_id: Annotated[int | None, NUMBER] = Field(
         default=None,
         description="Only for a schema registry, which is not here: refused.",
         examples=[1],
     )
-    schema_version: int | None = Field(
+    schema_version: Annotated[int | None, NUMBER] = Field(
         default=None,
         description="Only for a schema registry, which is not here: refused.",
         examples=[1],
@@ -112,9 +113,8 @@ class ProduceRecord(Body):
 
     model_config = shown_as(RECORD, {"value": {"type": "STRING", "data": "hello"}})
 
-    partition_id: int | None = Field(
+    partition_id: Annotated[int | None, Field(le=ID_MAX), NUMBER] = Field(
         default=None,
-        le=ID_MAX,
         description="The partition that it goes to; null: its key decides, as in "
         "Java's producer.",
         examples=[0],

@@ -14,6 +14,7 @@ from admin_api.fields import (
     TopicNameField,
     shown_as,
 )
+from admin_api.integers import NUMBER
 from admin_api.resources import Body
 
 TOPICS_MAX = 1_000
@@ -41,7 +42,7 @@ class ResetTopic(Body):
     topic_name: Annotated[Text, StringConstraints(min_length=1, max_length=249)] = (
         Field(description="The name of the topic.", examples=[TOPIC])
     )
-    partitions: list[Annotated[int, Field(ge=0, le=ID_MAX)]] | None = Field(
+    partitions: list[Annotated[int, Field(ge=0, le=ID_MAX), NUMBER]] | None = Field(
         default=None,
         max_length=10_000,
         description="Its partitions; all of them if null.",
@@ -72,7 +73,7 @@ class ResetOffsets(Body):
         "the end (LATEST), where it is (CURRENT), at an OFFSET or a TIMESTAMP, so "
         "many records further (SHIFT), or where records are so old (DURATION)."
     )
-    value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = Field(
+    value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX), NUMBER] | None = Field(
         default=None,
         description="OFFSET: an offset; TIMESTAMP: milliseconds since 1970; SHIFT: "
         "records, back if negative; DURATION: milliseconds back from now.",

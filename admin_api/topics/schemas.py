@@ -1,7 +1,7 @@
 """Topics in the Confluent v3 shape."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from confluent_kafka.admin import NewTopic, TopicMetadata
 from pydantic import Field
@@ -14,6 +14,7 @@ from admin_api.fields import (
     ValidateOnlyField,
     shown_as,
 )
+from admin_api.integers import NUMBER
 from admin_api.problems import Problem
 from admin_api.resources import Body, Collection, Place, Related, Resource
 from broker.topics.topic import INTERNAL
@@ -21,6 +22,7 @@ from broker.topics.topic import INTERNAL
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 10_000
 """librdkafka takes no more."""
+_Partitions = Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER]
 
 
 class Topic(Resource):
@@ -71,13 +73,11 @@ class NewConfig(Body):
 class ReplicasAssignment(Body):
     """On which brokers a partition is, its leader first."""
 
-    partition_id: int = Field(
-        ge=0,
-        le=PARTITIONS_MAX,
+    partition_id: Annotated[int, Field(ge=0, le=PARTITIONS_MAX), NUMBER] = Field(
         description="The number of the partition.",
         examples=[0],
     )
-    broker_ids: list[int] = Field(
+    broker_ids: list[Annotated[int, NUMBER]] = Field(
         max_length=REPLICAS_MAX,
         description="Brokers that have it, its leader first.",
         examples=[[1]],
@@ -100,19 +100,17 @@ class CreateTopic(Body):
         description="Its name: letters, digits, `.`, `_` and `-`, 249 at most.",
         examples=[TOPIC],
     )
-    partitions_count: int | None = Field(
+    partitions_count: _Partitions | None = Field(
         default=None,
-        ge=1,
-        le=PARTITIONS_MAX,
         description="How many partitions; null: the broker's `num.partitions`.",
         examples=[3],
     )
-    replication_factor: int | None = Field(
-        default=None,
-        ge=1,
-        le=REPLICAS_MAX,
-        description="On how many brokers; with one broker that is 1.",
-        examples=[1],
+    replication_factor: Annotated[int | None, Field(ge=1, le=REPLICAS_MAX), NUMBER] = (
+        Field(
+            default=None,
+            description="On how many brokers; with one broker that is 1.",
+            examples=[1],
+        )
     )
     replicas_assignments: list[ReplicasAssignment] | None = Field(
         default=None,
@@ -142,9 +140,7 @@ class UpdateTopic(Body):
 
     model_config = shown_as({"partitions_count": 6})
 
-    partitions_count: int = Field(
-        ge=1,
-        le=PARTITIONS_MAX,
+    partitions_count: _Partitions = Field(
         description="How many partitions it has then.",
         examples=[6],
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from admin_api.dependencies import ID_MAX, LakeDep, TopicNameDep
+from admin_api.integers import DIGITS
 from admin_api.versions.lookup import Wanted, look_up
 from admin_api.versions.schemas import TableVersion
 
@@ -24,6 +25,7 @@ async def find_version(
             description="The partition that `offset` is in.",
             examples=[0],
         ),
+        DIGITS,
     ] = None,
     offset: Annotated[
         int | None,
@@ -33,6 +35,7 @@ async def find_version(
             description="An offset: which version brought it?",
             examples=[0],
         ),
+        DIGITS,
     ] = None,
     version: Annotated[
         int | None,
@@ -42,6 +45,7 @@ async def find_version(
             description="A Delta version: how far does it reach?",
             examples=[1],
         ),
+        DIGITS,
     ] = None,
 ) -> TableVersion:
     """The first version of the table that holds an offset, or a version by its number.

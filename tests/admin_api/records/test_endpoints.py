@@ -105,6 +105,8 @@ def test_concatenated_records_are_reported_in_their_order(plane):
         (b'{"a": tru}', 400),
         (b'{"partition": 1}', 400),
         (b'{"partition_id": "x"}', 400),
+        (b'{"partition_id": true}', 400),
+        (b'{"partition_id": " 0 "}', 400),
         (b'{"partition_id": 2}', 40402),
         (b'{"partition_id": -1}', 40402),
         (b'{"partition_id": 4294967296}', 400),

@@ -67,6 +67,7 @@ def test_a_topic_that_is_only_validated_is_not_created(plane, topics):
         ),
         ({"partitions_count": 1}, 400),
         ({"topic_name": "x", "partitions_count": "many"}, 400),
+        ({"topic_name": "x", "partitions_count": True}, 400),
         ({"topic_name": "x", "partition_count": 1}, 400),
     ],
 )
