@@ -17,13 +17,17 @@ import typer
 import yaml
 
 from admin_api.app import create_app
+from admin_api.health.reasons import PROBE_TIMEOUT_S
 from broker.cli.app import app
+from broker.cli.supervisor import LINGER_S, STOP_TIMEOUT_S
 from broker.configuration.loading import load
+from broker.node import STOP_S
 from broker.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
 UNIT = (INFRA / "systemd" / "lakelog.service").read_text()
+UNIT_FACTS = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
 IMAGE = (INFRA / "container" / "Containerfile").read_text()
 COMPOSE = yaml.safe_load((INFRA / "container" / "compose.yaml").read_text())
 MANIFESTS = INFRA / "kubernetes"
@@ -60,7 +64,7 @@ def port_of(address):
 
 
 def test_the_unit_starts_what_there_is_and_waits_for_its_word():
-    facts = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
+    facts = UNIT_FACTS
     program, *words = shlex.split(facts["ExecStart"])
     assert program == "/opt/lakelog/.venv/bin/lakelog"
     assert known_flags(words) == {"--config", "--data-dir"}
@@ -137,9 +141,35 @@ def test_the_manifest_sets_what_there_is():
     assert mounted["mountPath"] == str(settings.data_dir)
     assert [one["metadata"]["name"] for one in SET["volumeClaimTemplates"]] == ["data"]
     assert SET["replicas"] == 1
-    assert POD["securityContext"]["runAsUser"] == int(
-        re.search(r"^USER (\d+):", IMAGE, re.MULTILINE)[1]
-    )
+
+
+def test_who_runs_the_image_may_write_where_its_data_lies():
+    user, group = re.search(r"^USER (\d+):(\d+)$", IMAGE, re.MULTILINE).groups()
+    assert re.findall(r"useradd .*--uid (\d+) --user-group", IMAGE) == [user] == [group]
+    context = POD["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"]) == (int(user), int(group))
+    assert context["fsGroup"] == int(group), "a new volume is root's"
+
+
+def seconds(text):
+    """As systemd and Compose write them: 30, 30s, 15min."""
+    number, unit = re.fullmatch(r"(\d+)(|s|m|min)", str(text)).groups()
+    return int(number) * (60 if unit in ("m", "min") else 1)
+
+
+def test_no_stop_is_cut_short():
+    """`up` ends the others, then the broker; who does not go is killed, and what it
+    left. A broker alone ends itself."""
+    stop_s = max(STOP_S, 2 * (STOP_TIMEOUT_S + 2 * LINGER_S))
+    assert POD["terminationGracePeriodSeconds"] > stop_s
+    assert seconds(UNIT_FACTS["TimeoutStopSec"]) > stop_s
+    assert seconds(COMPOSE["services"]["lakelog"]["stop_grace_period"]) > stop_s
+
+
+def test_a_start_may_take_as_long_in_kubernetes_as_under_systemd():
+    probe = CONTAINER["startupProbe"]
+    longest_s = probe["periodSeconds"] * probe["failureThreshold"]
+    assert longest_s == seconds(UNIT_FACTS["TimeoutStartSec"])
 
 
 def test_a_service_of_our_name_does_not_reach_the_settings():
@@ -156,8 +186,19 @@ def test_probes_ask_what_anybody_may_ask():
         assert asked["port"] in {port["name"] for port in CONTAINER["ports"]}
         if "path" in asked:
             assert not paths[asked["path"]]["get"].get("security")
-    health = COMPOSE["services"]["lakelog"]["healthcheck"]["test"]
-    assert "http://127.0.0.1:8082/readyz" in health[-1]
+
+
+def test_whether_clients_can_come_is_asked_where_that_is_said():
+    """And so patiently that the plane can look first whether the broker answers."""
+    probe = CONTAINER["readinessProbe"]
+    assert probe["httpGet"] == {"path": "/readyz", "port": "admin"}
+    health = COMPOSE["services"]["lakelog"]["healthcheck"]
+    port = port_of(Settings().admin)
+    assert f"urlopen('http://127.0.0.1:{port}/readyz')" in health["test"][-1]
+    for patience_s in (probe["timeoutSeconds"], seconds(health["timeout"])):
+        assert patience_s > PROBE_TIMEOUT_S
+    assert health.get("retries", 3) > 0
+    assert probe.get("failureThreshold", 3) > 0
 
 
 def test_a_broker_that_is_not_ready_is_reached_and_lives():
