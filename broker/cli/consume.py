@@ -68,8 +68,8 @@ def consume(
     partitions to others.
 
     Partitions that are added to the topic are read too, from their beginning (but for a
-    group that starts at the end), and that it was deleted is said; once a minute it is
-    looked whether.
+    group that starts at the end), and that it was deleted is said, and one that is made
+    again behind that is read from its beginning; once a minute it is looked whether.
     """
     check_start(start, in_group=group is not None)
     if group == "":

@@ -1,7 +1,9 @@
 """Once a minute: whether the topic that is consumed is there, and has more partitions.
 
 librdkafka takes what it was assigned, and says nothing when that topic is deleted: it
-might be made again, and then it goes on. New partitions it finds for a group alone.
+might be made again, and then it goes on where it was in the old one. So of one that was
+found gone nothing stays assigned until it is found again, which is looked for every few
+seconds. New partitions librdkafka finds for a group alone.
 
 A member that is assigned nothing looks more often if it wants to be at an end: there
 may be more members than partitions, the topic may be gone, or no broker answers, and
@@ -34,10 +36,10 @@ CONFIG: Final[dict[str, bool | int]] = {
 
 
 class TopicLook:
-    """What is known of a topic; it makes the consumer take new partitions, if no group
-    assigns them, and forgets what was written of one that is gone: a commit of that
-    would be taken for one that is made again, and its first records would reach nobody.
-    """
+    """What is known of a topic; it makes the consumer take new partitions and leave
+    those of one that is gone, if no group assigns them, and forgets what was written of
+    that: a commit of it would be taken for one that is made again, and its first
+    records would reach nobody."""
 
     def __init__(
         self,
@@ -52,21 +54,21 @@ class TopicLook:
         self._written = written
         self._clock = clock or SystemClock()
         self._known = set(known)
-        self._next_ms = self._clock.monotonic_ms() + EVERY_MS
+        self._looked_ms = self._clock.monotonic_ms()
         self._is_gone = False
         self._unassigned_next_ms: int | None = None
         self._unanswered_since_ms: int | None = None
 
     def added(self) -> set[int]:
         """Partitions that are read from their beginning from now on. Most calls do
-        nothing; one a minute may block for a second."""
-        if self._clock.monotonic_ms() < self._next_ms:
+        nothing; one a minute may block for a second, or every few seconds one while
+        the topic is gone."""
+        every_ms = UNASSIGNED_EVERY_MS if self._is_gone else EVERY_MS
+        if self._clock.monotonic_ms() - self._looked_ms < every_ms:
             return set()
-        was_gone, found = self._is_gone, self._look()
+        found = self._look()
         if self._in_group or not found:
             return set()
-        if was_gone and not self._is_gone:
-            return self._begun(found)
         return self._taken(found - self._known)
 
     def note_assigned(self) -> None:
@@ -108,17 +110,6 @@ class TopicLook:
             what = f"there is no topic {self._topic!r} any more"
             raise UserError(f"not at its end: {what}")
 
-    def _begun(self, found: set[int]) -> set[int]:
-        """Read one that was made again from its beginning, or behind what was written
-        of it: librdkafka asks for what follows in the old one, and waits for that if
-        the new one is as long already."""
-        places = {n: self._written.get(n, OFFSET_BEGINNING) for n in sorted(found)}
-        self._consumer.assign(
-            [TopicPartition(self._topic, n, at) for n, at in places.items()]
-        )
-        self._known = found
-        return found
-
     def _taken(self, new: set[int]) -> set[int]:
         if new:
             self._consumer.incremental_assign(
@@ -127,9 +118,16 @@ class TopicLook:
         self._known |= new
         return new
 
+    def _forget(self) -> None:
+        """What is known of one that is gone is nothing about one that is made again."""
+        self._written.clear()
+        if not self._in_group:
+            self._known = set()
+            self._consumer.unassign()
+
     def _report(self, is_gone: bool) -> None:
         if is_gone:
-            self._written.clear()
+            self._forget()
         if is_gone and not self._is_gone:
             typer.echo(
                 f"lakelog: there is no topic {self._topic!r} any more; what is written "
@@ -140,7 +138,7 @@ class TopicLook:
 
     def _look(self) -> set[int] | None:
         """Its partitions; None if no broker answers."""
-        self._next_ms = self._clock.monotonic_ms() + EVERY_MS
+        self._looked_ms = self._clock.monotonic_ms()
         try:
             listed = self._consumer.list_topics(self._topic, timeout=ANSWER_S)
         except KafkaException:

@@ -5,10 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from select import select
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.patience import STUCK_S, wait_until
+from tests.support.patience import IDLE_S, STUCK_S, wait_until
 from tests.support.process import BrokerPart, lakelog
 
 PROGRAM = """
@@ -27,6 +30,11 @@ member.CONFIG["session.timeout.ms"] = 6000
 topic_look.EVERY_MS = 600_000  # it looks because it has to know
 topic_look.CONFIG["queued.min.messages"] = 1000
 topic_look.CONFIG["fetch.message.max.bytes"] = 50_000
+"""
+RARELY = """
+topic_look.EVERY_MS = 6000
+topic_look.CONFIG["topic.metadata.refresh.interval.ms"] = 60_000
+del topic_look.CONFIG["topic.metadata.propagation.max.ms"]
 """
 Follow = Callable[..., subprocess.Popen[bytes]]
 
@@ -63,6 +71,16 @@ def ended(reader: subprocess.Popen[bytes]) -> tuple[bytes, str]:
         time.sleep(1)
         reader.kill()
         pytest.fail(f"it goes on: {reader.communicate()[1].decode()}")
+
+
+def make_at_once(broker: BrokerPart, topic: str, lines: list[bytes]) -> None:
+    """A topic that has these before others have heard of it."""
+    at = {"bootstrap.servers": broker.bootstrap}
+    admin, producer = AdminClient(at), Producer(at)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    for line in lines:
+        producer.produce(topic, line.rstrip())
+    assert producer.flush(IDLE_S) == 0
 
 
 def groups(*at: str) -> list[list[str]]:
@@ -102,6 +120,48 @@ def test_a_topic_that_is_deleted_is_said_and_one_made_again_is_read(
     lakelog("produce", topic, *at, stdin=b"new\n")
     output, errors = ended(reader)
     assert (reader.returncode, output, errors) == (0, b"new\n", "")
+
+
+def test_one_made_again_is_read_from_its_beginning_however_soon_it_is_long(
+    broker: BrokerPart, topic: str, follow: Follow
+) -> None:
+    """librdkafka finds it before the next look, and would go on where it was."""
+    at = ["--bootstrap", broker.bootstrap]
+    lakelog("produce", topic, *at, stdin=b"old\n" * 100)
+    reader = follow(topic, "--count", "250", more=RARELY)
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    assert [reader.stdout.readline() for _ in range(100)] == [b"old\n"] * 100
+    lakelog("topic", "delete", topic, *at)
+    assert any(b"there is no topic" in line for line in reader.stderr)
+    new = [b"new%d\n" % number for number in range(150)]
+    make_at_once(broker, topic, new)
+    assert reader.stdout.readline() == new[0]
+    output, errors = ended(reader)
+    assert (reader.returncode, output, errors) == (0, b"".join(new[1:]), "")
+
+
+def test_what_is_left_of_one_that_is_gone_is_not_printed_behind_that_word(
+    broker: BrokerPart, topic: str, follow: Follow
+) -> None:
+    """Whose reader is slow has more of it: with that the new one would begin there."""
+    at = ["--bootstrap", broker.bootstrap]
+    lines = [b"%0100d\n" % number for number in range(20_000)]
+    lakelog("produce", topic, *at, stdin=b"".join(lines))
+    reader = follow(topic)
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    found = [reader.stdout.readline()]
+    lakelog("topic", "delete", topic, *at)
+    time.sleep(1)
+    while reader.stderr not in select([reader.stdout, reader.stderr], [], [])[0]:
+        found.append(reader.stdout.readline())
+    assert b"there is no topic" in reader.stderr.readline()
+    lakelog("produce", topic, *at, stdin=b"new\n" * 20_000 + b"end\n")
+    found += iter(reader.stdout.readline, b"end\n")
+    old = lines[: len(found) - 20_000]
+    assert len(old) < 15_000
+    assert found == old + [b"new\n"] * 20_000
 
 
 @pytest.mark.parametrize("words", [[], ["--group", "g"]])

@@ -31,9 +31,8 @@ class Reader:
     def incremental_assign(self, parts):
         self.taken += [(part.topic, part.partition, part.offset) for part in parts]
 
-    def assign(self, parts):
+    def unassign(self):
         self.taken = []
-        self.incremental_assign(parts)
 
 
 @pytest.fixture
@@ -93,22 +92,49 @@ def test_a_topic_that_is_gone_is_said_once_until_it_is_there(
     assert not any(said[1:4] + said[5:])
 
 
-def test_one_that_is_made_again_is_read_from_its_beginning(reader, clock):
-    """Or behind what was written of it already; a group says it to its members."""
-    for in_group in (False, True):
-        written = {0: 7, 1: 9}
-        look = TopicLook(reader, "t", {0, 1}, in_group, written, clock)
-        reader.error, reader.taken = KafkaError.UNKNOWN_TOPIC_OR_PART, []
+def test_one_that_is_made_again_is_read_from_its_beginning(look, reader, clock):
+    """By nobody before it is found: librdkafka would go on where it was in the old
+    one."""
+    reader.taken = [("t", 0, 7), ("t", 1, 9)]
+    reader.error, reader.partitions = KafkaError.UNKNOWN_TOPIC_OR_PART, {0, 1, 2}
+    clock.advance(EVERY_MS)
+    assert (look.added(), reader.taken) == (set(), [])
+    reader.error = KafkaError.LEADER_NOT_AVAILABLE
+    clock.advance(UNASSIGNED_EVERY_MS)
+    assert (look.added(), reader.taken) == (set(), [])
+    reader.error = None
+    clock.advance(UNASSIGNED_EVERY_MS)
+    assert look.added() == {0, 1, 2}
+    assert reader.taken == [("t", n, OFFSET_BEGINNING) for n in (0, 1, 2)]
+    clock.advance(EVERY_MS)
+    assert look.added() == set()
+
+
+def test_a_member_loses_and_gets_it_by_its_group(reader, clock):
+    look = TopicLook(reader, "t", {0, 1}, True, {}, clock)
+    reader.taken = [("t", 0, 7)]
+    for error in [KafkaError.UNKNOWN_TOPIC_OR_PART, None]:
+        reader.error = error
         clock.advance(EVERY_MS)
-        assert look.added() == set()
-        reader.error, reader.partitions = None, {0, 1, 2}
-        written[1] = 3
-        clock.advance(EVERY_MS)
-        begun = [(0, OFFSET_BEGINNING), (1, 3), (2, OFFSET_BEGINNING)]
-        assert look.added() == (set() if in_group else {0, 1, 2})
-        assert reader.taken == ([] if in_group else [("t", *one) for one in begun])
-        clock.advance(EVERY_MS)
-        assert look.added() == set()
+        assert (look.added(), reader.taken) == (set(), [("t", 0, 7)])
+
+
+def test_one_that_is_gone_is_asked_for_every_few_seconds(look, reader, clock):
+    reader.error = KafkaError.UNKNOWN_TOPIC_OR_PART
+    clock.advance(EVERY_MS)
+    for asked, error in [(1, reader.error), (2, KafkaError._TRANSPORT), (3, None)]:
+        look.added()
+        assert reader.asked == asked
+        reader.error = error
+        clock.advance(UNASSIGNED_EVERY_MS - 1)
+        look.added()
+        assert reader.asked == asked
+        clock.advance(1)
+    look.added()
+    assert reader.asked == 4
+    clock.advance(EVERY_MS - 1)
+    look.added()
+    assert reader.asked == 4
 
 
 def test_of_a_topic_that_is_gone_nothing_is_committed_for_one_made_again(reader, clock):
