@@ -5,11 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from broker.cli.failures import BadUsage, UserError
 
+Place = tuple[str, int]
+Offsets = dict[Place, int]
+
+READ_COMMITTED = IsolationLevel.READ_COMMITTED
 TIMEOUT_S = 15.0
 PORT_MAX = 65_535
 
@@ -78,3 +87,19 @@ def await_all(futures: dict[Any, Any]) -> list[Any]:
     The caller keeps the client until then: one that is closed gives up its calls.
     """
     return [future.result(timeout=TIMEOUT_S) for future in futures.values()]
+
+
+def offsets_of(
+    client: AdminClient,
+    places: list[Place],
+    spec: OffsetSpec,
+    level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Offsets:
+    """The offset of each partition that the spec names to readers of a level; -1 where
+    there is none."""
+    asked = {TopicPartition(*one): spec for one in places}
+    found = client.list_offsets(asked, isolation_level=level)
+    return {
+        (part.topic, part.partition): future.result(timeout=TIMEOUT_S).offset
+        for part, future in found.items()
+    }

@@ -17,9 +17,19 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from broker.cli import member, topic_look
-from broker.cli.client import TIMEOUT_S, admin, connection, interrupts_kept
+from broker.cli.client import (
+    READ_COMMITTED,
+    TIMEOUT_S,
+    Offsets,
+    Place,
+    admin,
+    connection,
+    interrupts_kept,
+    offsets_of,
+)
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.interrupts import end_at_interrupt, interrupt_deferred
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
@@ -74,7 +84,7 @@ def consume(
     check_start(start, in_group=group is not None)
     if group == "":
         raise BadUsage("--group takes a name, and this one is empty")
-    partitions = set(_partitions(bootstrap, topic))
+    starts, unread = _starts(bootstrap, topic, start)
     silence, written = Silence(bootstrap, topic), dict[int, int]()
     consumer = Consumer(
         connection(bootstrap)
@@ -91,12 +101,13 @@ def consume(
     )
     with member.closed_after(consumer, written):
         if group:
-            member.join(consumer, topic, partitions, written)
+            member.join(consumer, topic, unread, written)
         else:
-            consumer.assign(_positions(consumer, topic, sorted(partitions), start))
+            consumer.assign([TopicPartition(*one, at) for one, at in starts.items()])
         with suppress(KeyboardInterrupt), interrupts_kept():
-            look = TopicLook(consumer, topic, partitions, group is not None, written)
-            found = _batches(consumer, partitions, exit_at_end, count, silence, look)
+            known = [number for _, number in starts]
+            look = TopicLook(consumer, topic, known, group is not None, written)
+            found = _batches(consumer, unread, exit_at_end, count, silence, look)
             _print(found, count, json, written)
         end_at_interrupt()  # the next one waits for no broker
         if group:
@@ -129,27 +140,30 @@ def _text(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _partitions(bootstrap: str, topic: str) -> list[int]:
-    found = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics.get(topic)
-    if found is None:
+def _starts(bootstrap: str, topic: str, start: str) -> tuple[Offsets, set[int]]:
+    """Where to begin in each partition, and of which there may be more to read now: not
+    of one that begins behind what an open transaction wrote first, of which librdkafka
+    says nothing, not even that it is at its end."""
+    client = admin(bootstrap)
+    known = client.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+    if known is None:
         raise UserError(f"there is no topic {topic!r}")
-    return sorted(found.partitions)
-
-
-def _positions(
-    consumer: Consumer, topic: str, partitions: list[int], start: str
-) -> list[TopicPartition]:
-    """Where to begin; an offset beyond a partition's end is its end."""
+    places = [(topic, number) for number in sorted(known.partitions)]
     if start in NAMED:
-        return [TopicPartition(topic, number, NAMED[start]) for number in partitions]
-    is_offset = _is_offset(start)
-    time_ms = OFFSET_END if is_offset else millis(start)
-    asked = [TopicPartition(topic, number, time_ms) for number in partitions]
-    found = list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
-    if is_offset:
-        for part in found:  # librdkafka would read all of it from beyond the end
-            part.offset = min(int(start), part.offset)
-    return found
+        return dict.fromkeys(places, NAMED[start]), set(known.partitions)
+    starts = _positions(client, places, start)
+    stable = offsets_of(client, places, OffsetSpec.latest(), READ_COMMITTED)
+    return starts, {one[1] for one in places if starts[one] <= stable[one]}
+
+
+def _positions(client: AdminClient, places: list[Place], start: str) -> Offsets:
+    """Where an offset or a time is; one beyond a partition's end is its end, behind
+    what open transactions wrote too."""
+    ends = offsets_of(client, places, OffsetSpec.latest())
+    if _is_offset(start):
+        return {one: min(int(start), end) for one, end in ends.items()}
+    found = offsets_of(client, places, OffsetSpec.for_timestamp(millis(start)))
+    return {one: first if first >= 0 else ends[one] for one, first in found.items()}
 
 
 def _is_offset(text: str) -> bool:

@@ -13,12 +13,16 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from broker.cli import output
-from broker.cli.client import TIMEOUT_S, admin, await_all
+from broker.cli.client import (
+    TIMEOUT_S,
+    Offsets,
+    Place,
+    admin,
+    await_all,
+    offsets_of,
+)
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
-
-Place = tuple[str, int]
-Offsets = dict[Place, int]
 
 Group = Annotated[str, typer.Argument(help="The group's id.")]
 Names = Annotated[
@@ -69,14 +73,14 @@ def reset_offsets(
     places = _places(client, topic) if topic else sorted(before)
     if not places:
         raise UserError(f"{group!r} has committed nothing; say which --topic")
-    starts = _found(client, places, OffsetSpec.earliest())
-    ends = _found(client, places, OffsetSpec.latest())
+    starts = offsets_of(client, places, OffsetSpec.earliest())
+    ends = offsets_of(client, places, OffsetSpec.latest())
 
     def to(where: Callable[[Place], int]) -> Offsets:
         return {one: min(max(where(one), starts[one]), ends[one]) for one in places}
 
     if since_ms is not None:
-        at = _found(client, places, OffsetSpec.for_timestamp(since_ms))
+        at = offsets_of(client, places, OffsetSpec.for_timestamp(since_ms))
         after = to(lambda one: at[one] if at[one] >= 0 else ends[one])
     elif shift_by is not None:
         after = to(lambda one: before.get(one, starts[one]) + shift_by)
@@ -120,14 +124,6 @@ def _places(client: AdminClient, names: list[str]) -> list[Place]:
         if name not in there:
             raise UserError(f"there is no topic {name!r}")
     return [(name, index) for name in names for index in sorted(there[name].partitions)]
-
-
-def _found(client: AdminClient, places: list[Place], spec: OffsetSpec) -> Offsets:
-    found = client.list_offsets({TopicPartition(*one): spec for one in places})
-    return {
-        (part.topic, part.partition): future.result(timeout=TIMEOUT_S).offset
-        for part, future in found.items()
-    }
 
 
 def _commit(client: AdminClient, group: str, offsets: Offsets) -> None:

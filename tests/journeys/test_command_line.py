@@ -11,6 +11,7 @@ import pytest
 from tests.support.patience import STUCK_S, Patience
 from tests.support.ports import nobody
 from tests.support.process import BrokerPart, told
+from tests.support.transactions import commit, transactional, write
 
 
 @pytest.fixture
@@ -166,6 +167,58 @@ def test_reading_starts_where_it_is_asked_to(ask, topic):
     assert values("99") == []
     assert values(between) == ["3", "4"]
     assert values("2100-01-01T00:00:00Z") == []
+
+
+PLACED = """
+import sys
+from broker.cli import consume, main
+was = consume._starts
+def starts(*given):
+    found = was(*given)
+    print("placed", file=sys.stderr, flush=True)
+    return found
+consume._starts = starts
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [("5", "5"), ("7", "news"), ("between", "4"), ("later", "news")],
+)
+def test_below_where_it_starts_nothing_is_read_of_an_open_transaction_either(
+    broker, ask, topic, start, first
+):
+    """What it wrote stands there already, and so does what came behind it."""
+    ask("produce", topic, stdin=b"0\n1\n")
+    producer = transactional(broker.bootstrap, topic)
+    producer.begin_transaction()
+    write(producer, topic, b"2", b"3")
+    time.sleep(0.05)
+    times = {"between": datetime.now(UTC).isoformat(), "later": "2100-01-01T00:00:00Z"}
+    time.sleep(0.05)
+    ask("produce", topic, stdin=b"4\n5\n6\n")
+    reader = subprocess.Popen(
+        [sys.executable, "-c", PLACED, "consume", topic,
+         "--from", times.get(start, start),
+         "--count", "1", "--bootstrap", broker.bootstrap],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+    )  # fmt: skip
+    assert reader.stderr is not None
+    assert reader.stderr.readline() == b"placed\n"
+    commit(producer)
+    ask("produce", topic, stdin=b"news\n")
+    assert reader.communicate(timeout=STUCK_S) == (f"{first}\n".encode(), b"")
+
+
+def test_who_starts_behind_an_open_transaction_is_at_the_end(broker, ask, topic):
+    producer = transactional(broker.bootstrap, topic)
+    producer.begin_transaction()
+    write(producer, topic, b"0")
+    ask("produce", topic, stdin=b"1\n2\n")
+    assert ask("consume", topic, "--from", "1", "--exit-at-end") == ""
+    commit(producer)
+    assert ask("consume", topic, "--from", "1", "--exit-at-end") == "1\n2\n"
 
 
 def test_a_place_that_is_none_is_bad_usage(refused, ask, topic):
