@@ -4,12 +4,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from broker.records.batch import TRANSACTIONAL_BIT
-from broker.records.kinds import COMMIT, DAMAGED, TRANSACTIONAL
-from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
@@ -32,10 +28,8 @@ from tests.broker.storage.driver import (
     SEGMENT_BYTES,
     WAL,
     Driver,
-    an_append,
     damaged_last_group,
 )
-from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 
 
@@ -469,51 +463,3 @@ def test_what_a_file_lost_that_was_cut_short_is_a_place_in_it(
     of_it = [one for one in appends if sequence_of(one.location) == first]
     assert all(start < end for start, end in reader.holes(first))
     assert reader.holes(first)[-1][1] >= position_of(of_it[-1].location) + 1000
-
-
-@pytest.mark.parametrize("damaged", [False, True])
-def test_a_marker_that_does_not_verify_says_nothing(files, damaged: bool) -> None:
-    driver = Driver(files)
-    batch = marker_batch(7, 0, Marker(True), 1_000)
-    one = an_append(bytes(batch), done=driver.finished.append)
-    driver.wal.append(one)
-    driver.finish([one])
-    if damaged:
-        (node,) = [n for n in files.names.values() if bytes(batch) in bytes(n.data)]
-        node.data[bytes(node.data).index(bytes(batch)) + 69] ^= 1
-    with LocalSegmentStore(files, WAL).opened(sequence_of(one.location)) as segment:
-        at = np.array([position_of(one.location)])
-        found = segment.kinds(at, np.array([len(batch)]))
-    assert found is not None
-    assert found.kind.tolist() == [DAMAGED if damaged else COMMIT]
-    assert found.producer.tolist() == [7]
-    driver.close()
-
-
-@pytest.mark.parametrize("size", [100, 5_000])
-def test_a_whole_batch_at_the_end_of_what_is_looked_at_is_none_that_is_damaged(
-    files, size: int
-) -> None:
-    """It is longer than a marker, which is all that is asked of most."""
-    driver = Driver(files)
-    records = [Record(value=b"v" * size)]
-    batches = [
-        bytes(
-            make_batch(
-                records, base, producer=(7, base, 0), attributes=TRANSACTIONAL_BIT
-            )
-        )
-        for base in range(2)
-    ]
-    appends = [an_append(one, done=driver.finished.append) for one in batches]
-    for one in appends:
-        driver.wal.append(one)
-    driver.finish(appends)
-    with LocalSegmentStore(files, WAL).opened(
-        sequence_of(appends[0].location)
-    ) as segment:
-        at = np.array([position_of(one.location) for one in appends])
-        found = segment.kinds(at, np.array([len(batch) for batch in batches]))
-    assert found is not None
-    assert found.kind.tolist() == [TRANSACTIONAL, TRANSACTIONAL]
-    driver.close()
