@@ -22,6 +22,7 @@ from broker.storage.warehouse import (
     MARK,
     DirectoryRefused,
     check_place,
+    check_spelled,
     lead,
     make_mark,
     refuse_as_anothers,
@@ -80,6 +81,7 @@ def _bring(warehouse: str, name: str, place: Path, new_id: Callable[[], bytes]) 
         refuse_as_anothers(place)
     is_new = not link.is_symlink()
     if is_new:
+        check_spelled(place)
         _make(name, place)
     else:
         _check_moved(link, place, own, found)

@@ -10,6 +10,7 @@ with them.
 """
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ MARK: Final = further.MARK
 _BEGUN: Final = f"{MARK}.begun"
 _LINK: Final = "tables"
 _MARK_BYTES_MAX: Final = 64
+_ESCAPED: Final = re.compile("%[0-9A-Fa-f]{2}")
 
 
 class DirectoryRefused(Exception):
@@ -42,10 +44,12 @@ def use_warehouse(
     Only for who has locked the directory. Returns a lock that he closes at last: a copy
     of a data directory has the same id, and must not be used beside it. Raises
     DirectoryRefused if tables lie elsewhere, if the warehouse is another's or in use,
-    or as `check_warehouse`; OSError.
+    or as `check_warehouse` and `check_spelled`; OSError.
     """
+    check_spelled(data_dir.absolute() / _LINK)
     if warehouse is not None:
         place = Path(os.path.abspath(warehouse))
+        check_spelled(place)
         check_place(data_dir, place, "lake.warehouse")
         is_there = os.path.realpath(data_dir / _LINK) == os.path.realpath(place)
         if not is_there or (data_dir / _LINK).is_symlink():
@@ -83,6 +87,17 @@ def check_warehouse(data_dir: Path) -> None:
         )
     if found != own:
         refuse_as_anothers(Path(place))
+
+
+def check_spelled(place: Path) -> None:
+    """Raise DirectoryRefused if a warehouse that has no tables yet lies where the Delta
+    library finds none: it takes ``%`` and two hexadecimal digits for one letter."""
+    written = _ESCAPED.search(str(place))
+    if written is not None and not (place.is_dir() and any(place.iterdir())):
+        raise DirectoryRefused(
+            f"no tables can lie in {place}: in a path the Delta library takes "
+            f"{written[0]} for one letter"
+        )
 
 
 def check_place(data_dir: Path, place: Path, setting: str) -> None:

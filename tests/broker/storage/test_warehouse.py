@@ -49,6 +49,23 @@ def test_tables_lie_where_they_always_did_unless_it_is_said(data: Path) -> None:
     assert warehouse_of(data) == data / "tables"
 
 
+@pytest.mark.parametrize("name", ["a%20b", "x%41", "%fF"])
+def test_where_the_library_would_look_elsewhere_no_tables_begin(
+    data: Path, tmp_path: Path, name: str
+) -> None:
+    odd = tmp_path / name
+    for args in ((odd / "data", None), (data, odd / "away")):
+        with pytest.raises(DirectoryRefused, match=r"takes %.. for one letter"):
+            start(*args)
+    assert not (odd / "away").exists()
+    (odd / "data" / "tables" / "t").mkdir(parents=True)
+    start(odd / "data")  # as versions before had it
+
+
+def test_other_percents_and_spaces_may_be_in_a_path(tmp_path: Path) -> None:
+    start(tmp_path / "100% of it" / "data %2", tmp_path / "é%x")
+
+
 def test_whose_a_warehouse_is_lasts_before_anything_says_so(
     data: Path, away: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
