@@ -19,7 +19,7 @@ from jobs.merging.names import span_of
 from lakehouse.errors import FileVanished, LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
-from lakehouse.log.actions import DataFile, parse_commit
+from lakehouse.log.actions import NO_PARTITION, DataFile, parse_commit
 from lakehouse.log.checksums import differing
 from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
@@ -196,6 +196,13 @@ def _check_end(
     """No file of the compactor's reaches above the table's end. An owner's may: the
     compactor adds no record where he put a row."""
     if end is not None and highest < end:
+        return
+    if not 0 <= file.partition < topic.partitions:  # an erasure may have written it
+        partition = "null" if file.partition == NO_PARTITION else file.partition
+        report.remarks.append(
+            f"{topic.name}: its owner's row at offset {highest} is of partition "
+            f"{partition}, which the topic does not have: no consumer gets it"
+        )
         return
     sentence = (
         f"{topic.name}-{file.partition}: offset {highest} is in the table, whose end "

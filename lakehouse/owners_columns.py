@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakehouse.column_names import alike, there
 from lakehouse.errors import TableUnreadable
-from lakehouse.log.actions import NO_PARTITION
+from lakehouse.log.actions import NO_PARTITION, reported
 from lakehouse.schema import WRITE
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -53,6 +53,15 @@ def all_columns(schema_string: str) -> pa.Schema:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableUnreadable(f"its columns cannot be understood: {error!r}") from error
     return pa.schema([*mine, *found])
+
+
+def wide_enough(columns: pa.Schema, partition: int) -> pa.Schema:
+    """The same columns for rows of a partition that an owner's ``partition`` may hold,
+    a long, and ours, an int, may not."""
+    if partition == NO_PARTITION or reported(partition) == partition:
+        return columns
+    at = columns.get_field_index("partition")
+    return columns.set(at, columns.field(at).with_type(pa.int64()))
 
 
 def _type(kind: Any) -> pa.DataType:

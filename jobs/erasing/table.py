@@ -54,7 +54,7 @@ from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
 from lakehouse.new_file import NewFile
-from lakehouse.owners_columns import all_columns
+from lakehouse.owners_columns import all_columns, wide_enough
 
 FILES_A_COMMIT: Final = 32
 GATHER_S: Final = AHEAD_MS / 3_000
@@ -372,7 +372,8 @@ def _replace(
     root = table.path
     assert table.metadata is not None, "it was looked at"
     schema = table.metadata.schema_string
-    count, new = _write(root, some, all_columns(schema), attempts, spill)
+    columns = wide_enough(all_columns(schema), some[0][0].partition)
+    count, new = _write(root, some, columns, attempts, spill)
     gone = [file for file, _ in some[:count]]
     rows = sum(len(offsets) for _, offsets in some[:count])
     try:

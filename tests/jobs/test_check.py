@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -219,6 +220,25 @@ def test_an_owners_row_above_the_end_is_a_remark(world: World, topic: Any) -> No
     report = check(world)
     assert report.problems == []
     assert any("offset 5000 is in the table" in remark for remark in report.remarks)
+
+
+def test_an_owners_row_of_no_partition_of_the_topic_is_a_remark(
+    world: World, topic: Any
+) -> None:
+    path = str(world.path(topic))
+    for partition in (None, -1, 7):
+        some = rows(0, [5000], "t")
+        column = pa.array([partition], some.schema.field("partition").type)
+        at = some.schema.get_field_index("partition")
+        some = some.set_column(at, "partition", column)
+        deltalake.write_deltalake(path, some, mode="append")
+    report = check(world)
+    assert report.problems == []
+    said = [one for one in report.remarks if "which the topic does not have" in one]
+    start = "t: its owner's row at offset 5000 is of partition "
+    assert sorted(one.removeprefix(start).split(",")[0] for one in said) == [
+        "-1", "7", "null",
+    ]  # fmt: skip
 
 
 def test_an_offset_committed_beyond_the_end(world: World, topic: Any) -> None:

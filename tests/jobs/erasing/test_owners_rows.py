@@ -156,6 +156,27 @@ def test_a_negative_partition_is_another_than_none(
     assert places == {"partition=0", NOWHERE, f"partition={partition}"}
 
 
+def widen(scene: Scene) -> None:
+    """As an owner's ``overwriteSchema`` with ``partition`` as a long."""
+    metadata = load(scene.root).metadata
+    assert metadata is not None
+    schema = json.loads(metadata.schema_string)
+    [partition] = [one for one in schema["fields"] if one["name"] == "partition"]
+    partition["type"] = "long"
+    commit(scene, {"metaData": {**metadata.body, "schemaString": json.dumps(schema)}})
+
+
+def test_a_partition_may_be_a_long(scene: Scene) -> None:
+    widen(scene)
+    for partition in (1 << 32, 12_345_678_901):
+        path = f"partition={partition}/part-00000-ins.c000.snappy.parquet"
+        rows = [row(scene, 7, PERSON), row(scene, 8, b"keep")]
+        insert(scene, path, rows, partition=str(partition))
+    check_erased(scene)
+    kept = [one["partition"] for one in contents(scene) if one["key"] == b"keep"]
+    assert sorted(kept) == [1 << 32, 12_345_678_901]
+
+
 def test_an_erasure_in_no_partition_counts_as_versions_before_had_it(
     scene: Scene,
 ) -> None:
