@@ -4,8 +4,8 @@ The problem: where a table ends decides what is compacted next, and only its own
 say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
 it is thrown away and read again whenever something is odd. Tables at rest are not asked
 in each step (`lakehouse.watching`). A topic without a table gets one; a torn last
-entry or a damaged checkpoint, left by a power cut, is put aside, and an empty entry is
-filled in.
+entry, a damaged checkpoint or log compaction file, left by a power cut, is put aside,
+and an empty entry is filled in.
 """
 
 import os
@@ -29,6 +29,7 @@ from lakehouse.log.checkpoint_repair import (
     repair_checkpoint,
 )
 from lakehouse.log.commit import create_table, repair
+from lakehouse.log.compaction_repair import repair_compactions
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.log.library import opens
 from lakehouse.log.log_store import sweep
@@ -327,6 +328,9 @@ class Tables:
         why = repair_checkpoint(snapshot)
         if why is not None:
             log.warning("a damaged checkpoint is put aside", table=path, why=why)
+        why = repair_compactions(snapshot)
+        if why is not None:
+            log.warning("a log compaction file is put aside", table=path, why=why)
         table = Table(topic, path, snapshot)
         if is_known(snapshot):
             table.checkpoint_is_seen()

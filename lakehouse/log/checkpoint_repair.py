@@ -207,9 +207,9 @@ def difference(state: Snapshot, known: Snapshot) -> str | None:
     )
     if said != true:
         return "where partitions end"
-    if _protocol(state.protocol) != _protocol(known.protocol):
+    if plain_protocol(state.protocol) != plain_protocol(known.protocol):
         return "the protocol"
-    if _metadata(state.metadata) != _metadata(known.metadata):
+    if plain_metadata(state.metadata) != plain_metadata(known.metadata):
         return "the metadata"
     return None
 
@@ -240,14 +240,16 @@ def _is_same_file(one: DataFile, other: DataFile) -> bool:
     return one[:3] == other[:3] and one.vector == other.vector
 
 
-def _protocol(said: Protocol) -> Protocol:
+def plain_protocol(said: Protocol) -> Protocol:
+    """The same, whatever the order of its features."""
     readers, writers = (
         tuple(sorted(said.reader_features)), tuple(sorted(said.writer_features)),
     )  # fmt: skip
     return Protocol(said.reader, said.writer, readers, writers)
 
 
-def _metadata(said: Metadata | None) -> object:
+def plain_metadata(said: Metadata | None) -> object:
+    """What of it counts, however its schema is written."""
     if said is None:
         return None
     schema = said.schema_string

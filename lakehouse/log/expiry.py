@@ -150,7 +150,7 @@ class _Log:
 def _version_of(name: str) -> int | None:
     """The version that a file of the log is of, the last if it is of several; None: it
     is none of Delta's, nor one that was put aside, left, or noted of one of these."""
-    span = span_of(name)
+    span = span_of(name.removesuffix(".damaged"))
     if span is not None:
         return span[1]
     hadoops = _HADOOPS.fullmatch(name)

@@ -69,6 +69,27 @@ def test_so_is_one_that_reaches_to_a_torn_entry(world: World, topic: Any) -> Non
     assert check(world).problems == []
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_one_that_is_no_copy_of_its_entries_is_too(
+    world: World, topic: Any, is_empty: bool
+) -> None:
+    """A power cut left nothing of it; or a version of Lakelog before put an entry at a
+    version that it had already."""
+    path = str(world.path(topic))
+    file, _ = compact_log(path, 2, 3)
+    if is_empty:
+        file.write_bytes(b"")
+    else:
+        Path(entry_path(path, 3)).write_text('{"commitInfo":{"operation":"HIS"}}')
+    [problem] = check(world).problems
+    assert problem.startswith(
+        f"t: {file.name} of its log is no copy of its entries (it says otherwise of "
+    )
+    assert problem.endswith("), and Spark reads it in place of these: delete it")
+    file.unlink()
+    assert check(world).problems == []
+
+
 def test_one_of_an_entry_that_came_during_the_look_is_none(
     world: World, topic: Any
 ) -> None:

@@ -145,6 +145,19 @@ def test_log_compactions_of_entries_that_were_moved_aside_are_gone_at_the_next_s
     assert all(one.exists() for one in stays)
 
 
+def test_a_log_compaction_that_is_no_copy_is_stash(tmp_path: Path) -> None:
+    """As a power cut leaves one: Spark would see a table without these rows."""
+    writer = Writer(str(tmp_path))
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    whole, _ = compact_log(writer.path, 0, 1)
+    file, _ = compact_log(writer.path, 2, 3)
+    file.write_bytes(b"")
+    assert Tables(str(tmp_path)).ends([TOPIC]) == {(7, 0): 30}
+    assert not file.exists()
+    assert whole.exists()
+
+
 def felled(path: str, version: int) -> None:
     """One byte of a checkpoint is another one, so that the library falls over it, and
     nobody can read it."""

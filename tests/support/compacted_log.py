@@ -29,5 +29,5 @@ def compact_log(path: str, first: int, last: int) -> list[Path]:
 
 def _key(kind: str, body: dict[str, Any]) -> tuple[str, str]:
     if kind in ("add", "remove"):
-        return "file", body["path"]
+        return "file", body["path"] + json.dumps(body.get("deletionVector"))
     return kind, str(body.get("appId", ""))
