@@ -63,8 +63,8 @@ def consume(
         typer.Option(
             "--exit-at-end",
             help="Stop when all has been read; with exit code 1 if the topic is gone, "
-            f"or if for {LONG_MS // 1000} s nothing comes of what has not been read or "
-            "no broker answers who waits for its group.",
+            f"or if for {LONG_MS // 1000} s nothing of what has not been read comes or "
+            "is on its way, or no broker answers who waits for its group.",
         ),
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,

@@ -26,6 +26,11 @@ _NAME = "lakelog"
 _LENGTH = struct.Struct(">i")
 
 
+class AnswerTooLong(Exception):
+    """An answer begins that is longer than what was asked for; it is not read, and so
+    the connection is of no use any more."""
+
+
 class Wire:
     """A connection; blocks. Raises UserError where there is no broker behind it."""
 
@@ -62,8 +67,17 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def ask(self, request: Any, at_most: int = VERSION_MAX) -> Any:
-        """The response to a request, in the highest version that both know."""
+    def ask(
+        self,
+        request: Any,
+        at_most: int = VERSION_MAX,
+        longest: int = ANSWER_BYTES_MAX,
+    ) -> Any:
+        """The response to a request, in the highest version that both know.
+
+        Raises:
+            AnswerTooLong: it has more bytes than ``longest``.
+        """
         key: ApiKey = request.API_KEY
         first, last = self._served.get(key, (0, -1))
         version = min(last, key.versions[-1], at_most)
@@ -71,7 +85,7 @@ class Wire:
             raise UserError(
                 f"the broker at {self._bootstrap} does not serve {key.name}"
             )
-        return self._ask(request, version)
+        return self._ask(request, version, longest)
 
     def ask_until(self, request: Any, is_final: Callable[[Any], bool]) -> Any:
         """The response, once it is no longer one after which to ask again."""
@@ -89,7 +103,7 @@ class Wire:
             one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
         }
 
-    def _ask(self, request: Any, version: int) -> Any:
+    def _ask(self, request: Any, version: int, longest: int = ANSWER_BYTES_MAX) -> Any:
         key = int(request.API_KEY)
         head = encode_request_head(key, version, 0, _NAME)
         body = b"".join(map(bytes, request_encoder(key, version)(request)))
@@ -98,6 +112,8 @@ class Wire:
             (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
             if not 0 < length <= ANSWER_BYTES_MAX:
                 raise ProtocolError(f"an answer of {length} bytes")
+            if length > longest:
+                raise AnswerTooLong
             frame = memoryview(self._exactly(length))
             _, position = decode_response_head(frame, key, version)
             return response_decoder(key, version)(frame, position)

@@ -1,4 +1,5 @@
-"""`lakelog consume` on a topic whose table was replaced says what it waits for."""
+"""`lakelog consume` says what it waits for where a topic's table was replaced, and not
+what is on its way."""
 
 import subprocess
 import sys
@@ -10,8 +11,16 @@ import pytest
 
 from admin_api.lake import Lake
 from tests.admin_api.conftest import Plane
-from tests.support.process import BrokerPart, told
+from tests.support.between import Between
+from tests.support.patience import STUCK_S
+from tests.support.process import BrokerPart, lakelog, told
 from tests.support.tables import Writer
+
+SOON = """
+from broker.cli import main, silence
+silence.SAID_AFTER_MS, silence.AGAIN_MS, silence.LONG_MS = 2000, 3000, 6000
+main()
+"""
 
 
 @pytest.fixture
@@ -61,3 +70,26 @@ def test_who_waits_is_told_it_too_and_gets_what_comes_back(replaced):
     finally:
         waits.kill()
     assert (waits.returncode, errors, len(output.splitlines())) == (0, b"", 10)
+
+
+def test_a_record_that_comes_over_a_slow_line_is_waited_for_without_a_word(tmp_path):
+    """A Fetch that asks for a byte is answered with all of it."""
+    part = BrokerPart(tmp_path / "data")
+    between = Between(part.listener)
+    part.arguments += ["--advertised", between.address]
+    part.start()
+    at = ["--bootstrap", between.address]
+    line = b"x" * 30_000_000 + b"\n"
+    try:
+        lakelog("topic", "create", "t", "-X", "max.message.bytes=40000000", *at)
+        lakelog("produce", "t", *at, stdin=line)
+        between.bytes_a_s = 2_000_000
+        done = subprocess.run(
+            [sys.executable, "-c", SOON, "consume", "t", "--exit-at-end", *at],
+            capture_output=True, timeout=STUCK_S,
+        )  # fmt: skip
+    finally:
+        between.close()
+        part.end()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == line

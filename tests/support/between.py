@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from contextlib import suppress
 
 
@@ -9,7 +10,8 @@ class Between:
     """Clients come to ``address``; the broker, told of it as its own, listens at
     ``broker`` (HOST:PORT).
 
-    While ``hears`` is not set what the broker answers stays here.
+    While ``hears`` is not set what the broker answers stays here; with ``bytes_a_s``
+    each connection brings no more of it than that.
     """
 
     def __init__(self, broker: str) -> None:
@@ -18,6 +20,7 @@ class Between:
         self._port = int(broker.rpartition(":")[2])
         self.hears = threading.Event()
         self.hears.set()
+        self.bytes_a_s = 0
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -60,6 +63,8 @@ class Between:
             while data := source.recv(1 << 16):
                 if is_answer:
                     self.hears.wait()
+                if is_answer and self.bytes_a_s:
+                    time.sleep(len(data) / self.bytes_a_s)
                 to.sendall(data)
         with suppress(OSError):
             to.shutdown(socket.SHUT_RDWR)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.wire import TIMES_MAX, Wire, failure_of
+from broker.cli.wire import TIMES_MAX, AnswerTooLong, Wire, failure_of
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_encoder
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -73,6 +73,22 @@ def test_or_in_one_that_the_request_can_be_written_in():
     said = versions((LISTS, 0, 2)), listed(1, 7)
     with answering(*said) as address, Wire.open(address) as wire:
         assert wire.ask(ListTransactionsRequest(), at_most=1).error_code == 7
+
+
+def test_an_answer_that_is_too_long_is_not_read():
+    """Nothing of it comes behind its length here."""
+    for longest, begun in [(99, struct.pack(">i", 100)), (1 << 20, b"\x02\0\0\0")]:
+        said = versions((LISTS, 0, 2)), begun
+        too_long = pytest.raises(AnswerTooLong)
+        with answering(*said) as address, Wire.open(address) as wire, too_long:
+            wire.ask(ListTransactionsRequest(), longest=longest)
+
+
+def test_one_that_is_not_is_an_answer():
+    said = versions((LISTS, 0, 2)), listed(2, 7)
+    with answering(*said) as address, Wire.open(address) as wire:
+        asked = wire.ask(ListTransactionsRequest(), longest=len(said[1]) - 4)
+    assert asked.error_code == 7
 
 
 @pytest.mark.parametrize("served", [(), ((LISTS, 3, 9),), ((18, 0, 4),)])
