@@ -14,10 +14,12 @@ def main() -> None:
     name_failed_writes()
     from broker.cli.app import app
     from broker.cli.failures import check_directory, reported
+    from broker.cli.options import check_arguments
 
     try:
         with reported():
             check_directory()
+            check_arguments(sys.argv[1:])
             raise_at_interrupt()
             app(prog_name="lakelog", standalone_mode=True)
     finally:

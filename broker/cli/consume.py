@@ -32,7 +32,7 @@ from broker.cli.client import (
 )
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.interrupts import end_at_interrupt, interrupt_deferred
-from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from broker.cli.options import BOOTSTRAP_DEFAULT, INT64_MAX, Bootstrap, Json, named
 from broker.cli.silence import CONFIG, LONG_MS, Silence
 from broker.cli.topic_look import TopicLook
 
@@ -41,12 +41,11 @@ SECTION_BYTES = 65_536
 """What a pipe holds."""
 PASSING = {KafkaError._MAX_POLL_EXCEEDED, *member.GONE}
 """It joins its group again; it goes on when there is such a topic (`TopicLook`)."""
-OFFSET_MAX = 2**63 - 1
 NAMED = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="What to read.")],
+    topic: Annotated[str, typer.Argument(help="What to read.", callback=named)],
     start: Annotated[
         str,
         typer.Option("--from", help="beginning | end | OFFSET | ISO 8601 time"),
@@ -167,8 +166,8 @@ def _positions(client: AdminClient, places: list[Place], start: str) -> Offsets:
 
 
 def _is_offset(text: str) -> bool:
-    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(OFFSET_MAX))
-    return digits and int(text) <= OFFSET_MAX
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(INT64_MAX))
+    return digits and int(text) <= INT64_MAX
 
 
 def check_start(start: str, in_group: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from broker.cli import output
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.options import Config, DataDir, Extra, Json, settings_of
+from broker.cli.options import Config, DataDir, Extra, Json, named, settings_of
 
 if TYPE_CHECKING:
     from jobs.erasing.erase import Asked
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def erase(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", callback=named)],
     key: Annotated[
         str | None, typer.Option(help="All records with this key, as UTF-8 text.")
     ] = None,

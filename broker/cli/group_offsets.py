@@ -22,13 +22,15 @@ from broker.cli.client import (
     offsets_of,
 )
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, named
 
 Group = Annotated[str, typer.Argument(help="The group's id.")]
 Names = Annotated[
     list[str] | None,
     typer.Option(
-        "--topic", help="Of these topics; else of all that it has offsets of."
+        "--topic",
+        callback=named,
+        help="Of these topics; else of all that it has offsets of.",
     ),
 ]
 Earliest = Annotated[bool, typer.Option("--to-earliest", help="To where logs begin.")]

@@ -1,8 +1,9 @@
 """Options that several commands share, and how they become settings."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 import typer
@@ -13,6 +14,10 @@ from broker.configuration.loading import loaded
 from broker.settings import Settings
 
 DEFAULTS = Settings()
+PATHS = ("--data-dir", "--config")
+"""Their values may be any bytes, as names of files may."""
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 DataDir = Annotated[
     Path | None,
@@ -50,6 +55,33 @@ Bootstrap = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
 BOOTSTRAP_DEFAULT = DEFAULTS.listener
+
+
+def check_arguments(words: Sequence[str]) -> None:
+    """Raises BadUsage for one that is not UTF-8 and no path: where it is to be sent
+    libraries fail at it, some of them by the end of the process."""
+    before = ""
+    for word in words:
+        is_path = before in PATHS or word.partition("=")[0] in PATHS
+        if not (is_path or _is_text(word)):
+            given = os.fsencode(word)
+            raise BadUsage(f"arguments are UTF-8, but for paths, and not {given!r}")
+        before = word
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # Python keeps such bytes as halves of surrogates
+        return False
+    return True
+
+
+def named(topics: Any) -> Any:
+    """What was given as a topic or as topics. Raises BadUsage for an empty name."""
+    if topics == "" or (isinstance(topics, list) and "" in topics):
+        raise BadUsage("a topic's name is empty: say which topic")
+    return topics
 
 
 def pairs(items: list[str] | None, what: str = "-X") -> list[tuple[str, str]]:

@@ -11,7 +11,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from broker.cli import output
 from broker.cli.client import admin, await_all, connection, interrupts_kept
 from broker.cli.failures import UserError
-from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
+from broker.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    INT32_MAX,
+    Bootstrap,
+    Json,
+    named,
+    pairs,
+)
 
 BATCH_BYTES_MAX: Final = 1_000_000
 """As librdkafka has it."""
@@ -57,7 +64,7 @@ def split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Where the records go.")],
+    topic: Annotated[str, typer.Argument(help="Where the records go.", callback=named)],
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", help="Splits key from value.")
     ] = None,
@@ -65,7 +72,10 @@ def produce(
         list[str] | None, typer.Option("--header", help="k=v; repeatable.")
     ] = None,
     partition: Annotated[
-        int, typer.Option("--partition", min=-1, help="-1: chosen by the key.")
+        int,
+        typer.Option(
+            "--partition", min=-1, max=INT32_MAX, help="-1: chosen by the key."
+        ),
     ] = -1,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,

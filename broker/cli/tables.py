@@ -10,7 +10,7 @@ import typer
 
 from broker.cli import output
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.options import Config, DataDir, Extra, Json, settings_of
+from broker.cli.options import Config, DataDir, Extra, Json, named, settings_of
 
 HOLD_MS_MAX: Final = 86_400_000
 _TIME: Final = re.compile(r"(\d{1,9})([smh])")
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def compact(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", callback=named)
+    ] = None,
     timeout_s: Annotated[
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait at most.")
     ] = 60.0,
@@ -43,7 +45,7 @@ def compact(
 
 
 def table(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", callback=named)],
     hold: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +111,7 @@ def table(
 
 
 def undelete(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", callback=named)],
     topic_id: Annotated[
         str | None,
         typer.Option("--id", help="Of several: 32 hex digits, as its table is named."),

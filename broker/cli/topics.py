@@ -17,13 +17,21 @@ from confluent_kafka.admin import (
 from broker.cli import output
 from broker.cli.client import TIMEOUT_S, admin, await_all
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
+from broker.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    INT32_MAX,
+    INT64_MAX,
+    Bootstrap,
+    Json,
+    named,
+    pairs,
+)
 
 app = typer.Typer(
     help="Create, look at, change, trim and delete topics.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(help="The topic's name.")]
+Name = Annotated[str, typer.Argument(help="The topic's name.", callback=named)]
 Partitions = Annotated[
     int | None,
     typer.Option("--partitions", min=1, max=100_000, help="How many it has."),
@@ -33,10 +41,14 @@ Configs = Annotated[
 ]
 
 Before = Annotated[
-    int, typer.Option("--before", min=-1, help="The first offset that stays.")
+    int,
+    typer.Option(
+        "--before", min=-1, max=INT64_MAX, help="The first offset that stays."
+    ),
 ]
 Partition = Annotated[
-    int | None, typer.Option("--partition", min=0, help="Of this one; else of all.")
+    int | None,
+    typer.Option("--partition", min=0, max=INT32_MAX, help="Of this one; else of all."),
 ]
 
 

@@ -9,7 +9,14 @@ import typer
 
 from broker.cli import output
 from broker.cli.failures import BadUsage, UserError
-from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from broker.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    INT32_MAX,
+    INT64_MAX,
+    Bootstrap,
+    Json,
+    named,
+)
 from broker.cli.wire import Wire, failure_of
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.describe_producers import (
@@ -34,7 +41,13 @@ States = Annotated[
     typer.Option("--state", help="Ongoing, Empty, CompleteCommit, ...; repeatable."),
 ]
 Longer = Annotated[
-    int, typer.Option("--longer-than-ms", help="Only those that began longer ago.")
+    int,
+    typer.Option(
+        "--longer-than-ms",
+        min=-1,
+        max=INT64_MAX,
+        help="Only those that began longer ago.",
+    ),
 ]
 Pattern = Annotated[
     str | None, typer.Option("--pattern", help="Ids that it matches, as RE2 does.")
@@ -42,8 +55,10 @@ Pattern = Annotated[
 Id = Annotated[
     str | None, typer.Argument(help="The transactional id of one that is known.")
 ]
-Topic = Annotated[str | None, typer.Option("--topic", help="Where one hangs.")]
-Partition = Annotated[int, typer.Option("--partition", min=0)]
+Topic = Annotated[
+    str | None, typer.Option("--topic", callback=named, help="Where one hangs.")
+]
+Partition = Annotated[int, typer.Option("--partition", min=0, max=INT32_MAX)]
 Start = Annotated[
     int | None, typer.Option("--start-offset", help="The offset at which it begins.")
 ]

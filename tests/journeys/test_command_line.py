@@ -357,6 +357,75 @@ def test_bad_flags_and_settings_are_one_sentence(words, code, sentence):
     assert len(done.errors.splitlines()) == 1
 
 
+NO_TEXT = b"\xff".decode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["produce", "t", "--header", f"{NO_TEXT}=1"],
+        ["produce", "t", "--header", f"k={NO_TEXT}"],
+        ["produce", "t", "--key-separator", NO_TEXT],
+        ["produce", f"t{NO_TEXT}"],
+        ["consume", "t", "--group", NO_TEXT],
+        ["topic", "create", f"t{NO_TEXT}"],
+        ["topic", "create", "t", "-X", f"retention.ms={NO_TEXT}"],
+        ["topic", "delete", f"t{NO_TEXT}"],
+        ["group", "describe", NO_TEXT],
+        ["group", "delete", NO_TEXT],
+        ["transactions", "describe", NO_TEXT],
+        ["broker", "--listener", f"{NO_TEXT}:9092"],
+    ],
+)
+def test_an_argument_that_is_no_text_is_one_sentence(words):
+    """librdkafka's binding and others fail at it without any."""
+    done = told(*words)
+    assert (done.code, done.output) == (2, "")
+    [sentence] = done.errors.splitlines()
+    assert sentence.startswith("lakelog: arguments are UTF-8, but for paths, and not b")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["produce", ""],
+        ["consume", ""],
+        ["topic", "create", ""],
+        ["topic", "describe", ""],
+        ["topic", "alter", ""],
+        ["topic", "delete", ""],
+        ["topic", "trim", "", "--before", "0"],
+        ["group", "reset-offsets", "g", "--to-latest", "--topic", ""],
+        ["transactions", "abort", "--topic", "", "--start-offset", "0"],
+        ["compact", "t", ""],
+        ["table", ""],
+        ["undelete", ""],
+        ["erase", "", "--key", "k"],
+    ],
+)
+def test_a_topics_name_that_is_empty_is_bad_usage(words):
+    done = told(*words)
+    said = "lakelog: a topic's name is empty: say which topic\n"
+    assert (done.code, done.output, done.errors) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["produce", "t", "--partition", str(2**31)],
+        ["topic", "trim", "t", "--before", str(2**63)],
+        ["topic", "trim", "t", "--before", "0", "--partition", str(2**31)],
+        ["transactions", "list", "--longer-than-ms", str(2**63)],
+        ["transactions", "abort", "--topic", "t", "--partition", str(2**31)],
+    ],
+)
+def test_a_number_that_kafka_has_no_room_for_is_bad_usage(words):
+    done = told(*words)
+    assert (done.code, done.output) == (2, "")
+    assert f"Invalid value for '{words[-2]}'" in done.errors
+    assert "Traceback" not in done.errors
+
+
 @pytest.mark.parametrize("words", [["up", "--nope"], ["nope"], ["topic", "create"]])
 def test_flags_and_commands_that_are_not_there(words):
     done = told(*words)

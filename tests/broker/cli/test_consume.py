@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from broker.cli.consume import (
-    OFFSET_MAX,
     SECTION_BYTES,
     _batches,
     _print,
@@ -18,6 +17,7 @@ from broker.cli.consume import (
     millis,
 )
 from broker.cli.failures import BadUsage
+from broker.cli.options import INT64_MAX
 
 
 class Message:
@@ -91,12 +91,12 @@ def test_what_is_no_place_to_start_is_bad_usage(text):
         millis(text)
 
 
-@pytest.mark.parametrize("text", ["beginning", "0", str(OFFSET_MAX), "2026-01-01"])
+@pytest.mark.parametrize("text", ["beginning", "0", str(INT64_MAX), "2026-01-01"])
 def test_a_place_to_start_is_a_word_an_offset_or_a_time(text):
     check_start(text, in_group=False)
 
 
-@pytest.mark.parametrize("text", [str(OFFSET_MAX + 1), "9" * 5000, "²", "soon"])
+@pytest.mark.parametrize("text", [str(INT64_MAX + 1), "9" * 5000, "²", "soon"])
 def test_no_offset_is_larger_than_kafka_has(text):
     with pytest.raises(BadUsage, match="--from takes"):
         check_start(text, in_group=False)

@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from broker.cli.announce import REPORTED_VARIABLE
+from broker.cli.app import app
 from broker.cli.failures import BadUsage
-from broker.cli.options import pairs, settings_of
+from broker.cli.options import PATHS, check_arguments, pairs, settings_of
 from broker.setting_values import SettingsError
+
+NO_TEXT = b"\xff".decode(errors="surrogateescape")
 
 
 def test_pairs_keep_their_order_and_repeat():
@@ -24,6 +28,39 @@ def test_pairs_keep_their_order_and_repeat():
 def test_an_item_that_is_no_pair_is_bad_usage(item):
     with pytest.raises(BadUsage, match="--header takes key=value"):
         pairs([item], "--header")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "create", "\u00fc"],
+        ["broker", "--data-dir", NO_TEXT, "--config", NO_TEXT],
+        ["broker", f"--data-dir={NO_TEXT}", f"--config={NO_TEXT}"],
+    ],
+)
+def test_arguments_are_text_and_paths_any_bytes(words):
+    check_arguments(words)
+
+
+@pytest.mark.parametrize(
+    "words", [[NO_TEXT], ["--data-dir", "d", f"t{NO_TEXT}"], [f"--group={NO_TEXT}"]]
+)
+def test_an_argument_that_is_no_text_is_bad_usage(words):
+    with pytest.raises(BadUsage, match=r"UTF-8, but for paths, and not b'.*\\xff'$"):
+        check_arguments(words)
+
+
+def options_of(command):
+    """All that it takes, and its commands take."""
+    for inner in getattr(command, "commands", {}).values():
+        yield from options_of(inner)
+    yield from command.params
+
+
+def test_each_option_that_takes_a_path_is_known_as_one():
+    options = options_of(get_command(app))
+    paths = [one.opts for one in options if one.type_descriptor.annotation is Path]
+    assert {name for names in paths for name in names} == set(PATHS)
 
 
 def test_named_flags_and_extras_become_settings(tmp_path):
