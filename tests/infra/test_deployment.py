@@ -209,6 +209,14 @@ def test_a_broker_that_is_not_ready_is_reached_and_lives():
         assert probe.get("httpGet", {}).get("path") != "/readyz", kind
 
 
+def test_the_image_that_the_guide_builds_is_asked_of_no_registry():
+    """One without a tag would be pulled whenever a pod starts."""
+    guide = (INFRA / "docs" / "install.md").read_text()
+    [built] = re.findall(r"^docker build .*--tag (\S+) \.$", guide, re.MULTILINE)
+    assert CONTAINER["image"] == COMPOSE["services"]["lakelog"]["image"] == built
+    assert CONTAINER["imagePullPolicy"] == "IfNotPresent"
+
+
 def test_the_manifests_belong_together():
     names = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
     assert set(manifest("kustomization")["resources"]) == names
