@@ -10,7 +10,6 @@ import threading
 from typing import Final
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog import leases
 from broker.catalog.catalog import Catalog
@@ -66,7 +65,7 @@ class LeaseKeeper:
                     connection, NAME, self._holder, now_ms, TTL_MS
                 )
             )
-        except (SQLAlchemyError, KafkaError) as error:
+        except KafkaError as error:  # as the writer calls all that the database refuses
             log.warning("the lease cannot be renewed", why=str(error))
             return
         if epoch is not None:
