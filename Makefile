@@ -67,7 +67,9 @@ lock: .venv/ready  ## resolve the pins again into requirements.lock
 	@infra/lock.sh
 
 clean:  ## remove what was made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage lakelog-data bench-results
+	@rm -rf .venv .venv-lint .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis \
+	.coverage *.egg-info build dist lakelog-data bench-results spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/spark.jsa: .venv/ready
 	@$(BIN)/python -m tests.support.spark_archive

@@ -114,11 +114,6 @@ class BatchIndex:
         """Bytes of all batches."""
         return self._end[-1] - self._dropped if self._end else 0
 
-    @property
-    def memory_bytes(self) -> int:
-        """What the columns take, spare room at their ends left out."""
-        return sum(len(column) * column.itemsize for column in self._columns())
-
     def append(
         self, base: int, last: int, max_timestamp: int, location: int, length: int
     ) -> None:
