@@ -8,7 +8,7 @@ one that is no copy, as a power cut leaves it, is what they see.
 from broker.topics.topic import Topic
 from jobs.check_report import Report
 from lakehouse.errors import LakehouseError
-from lakehouse.log.compaction_repair import why_no_copy
+from lakehouse.log.compaction_repair import expires, why_no_copy
 from lakehouse.log.delta_log import Snapshot, load
 from lakehouse.log.log_compactions import present
 
@@ -34,7 +34,7 @@ def _why_wrong(snapshot: Snapshot, name: str, last: int) -> str | None:
             f"reaches beyond the last entry of its log, {snapshot.version}, and Spark "
             f"would read it in place of the entries to come: {_how_it_goes(snapshot)}"
         )
-    why = why_no_copy(snapshot.path, name)
+    why = why_no_copy(snapshot.path, name, expires=expires(snapshot))
     if why is None:
         return None
     return (

@@ -50,8 +50,8 @@ from lakehouse.log.writes import SMALL_BYTES
 
 POLL_S = 0.1
 PROBLEMS_MAX = 3
-LOOKS_MAX = 5
 """So many of the compactor's are told of tables that are late."""
+LOOKS_MAX = 5
 
 Offsets = dict[TopicPartition, int]
 

@@ -328,9 +328,7 @@ class Tables:
         why = repair_checkpoint(snapshot)
         if why is not None:
             log.warning("a damaged checkpoint is put aside", table=path, why=why)
-        why = repair_compactions(snapshot)
-        if why is not None:
-            log.warning("a log compaction file is put aside", table=path, why=why)
+        _repair_compactions(snapshot)
         table = Table(topic, path, snapshot)
         if is_known(snapshot):
             table.checkpoint_is_seen()
@@ -338,6 +336,16 @@ class Tables:
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)
         return table
+
+
+def _repair_compactions(snapshot: Snapshot) -> None:
+    """We read none of them: one that cannot be put aside is no reason not to go on."""
+    try:
+        why = repair_compactions(snapshot)
+    except OSError as error:
+        why = f"it cannot be: {error}"
+    if why is not None:
+        log.warning("a log compaction file is put aside", table=snapshot.path, why=why)
 
 
 def _why_no_commit(snapshot: Snapshot) -> str | None:

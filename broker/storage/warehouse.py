@@ -46,10 +46,9 @@ def use_warehouse(
     DirectoryRefused if tables lie elsewhere, if the warehouse is another's or in use,
     or as `check_warehouse` and `check_spelled`; OSError.
     """
-    check_spelled(data_dir.absolute() / _LINK)
+    check_spelled(warehouse or data_dir / _LINK)
     if warehouse is not None:
         place = Path(os.path.abspath(warehouse))
-        check_spelled(place)
         check_place(data_dir, place, "lake.warehouse")
         is_there = os.path.realpath(data_dir / _LINK) == os.path.realpath(place)
         if not is_there or (data_dir / _LINK).is_symlink():
@@ -92,10 +91,11 @@ def check_warehouse(data_dir: Path) -> None:
 def check_spelled(place: Path) -> None:
     """Raise DirectoryRefused if a warehouse that has no tables yet lies where the Delta
     library finds none: it takes ``%`` and two hexadecimal digits for one letter."""
-    written = _ESCAPED.search(str(place))
-    if written is not None and not (place.is_dir() and any(place.iterdir())):
+    found = os.path.realpath(place)  # as the library does
+    written = _ESCAPED.search(found)
+    if written is not None and not any(Path(found).glob(f"*/{LOG_DIRECTORY}")):
         raise DirectoryRefused(
-            f"no tables can lie in {place}: in a path the Delta library takes "
+            f"no tables can lie in {found}: in a path the Delta library takes "
             f"{written[0]} for one letter"
         )
 

@@ -139,7 +139,10 @@ def drop_left(path: str, version: int) -> bool:
     """
     if os.path.lexists(entry_path(path, version)):
         return False
-    return _drop(path, [*_noted_of(version), *reaching(path, version)])
+    left = [*_noted_of(version), *reaching(path, version)]
+    if os.path.lexists(entry_path(path, version)):  # somebody's came meanwhile
+        return False
+    return _drop(path, left)
 
 
 def _noted_of(version: int) -> list[str]:

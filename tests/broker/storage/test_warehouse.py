@@ -53,13 +53,29 @@ def test_tables_lie_where_they_always_did_unless_it_is_said(data: Path) -> None:
 def test_where_the_library_would_look_elsewhere_no_tables_begin(
     data: Path, tmp_path: Path, name: str
 ) -> None:
-    odd = tmp_path / name
-    for args in ((odd / "data", None), (data, odd / "away")):
-        with pytest.raises(DirectoryRefused, match=r"takes %.. for one letter"):
-            start(*args)
-    assert not (odd / "away").exists()
-    (odd / "data" / "tables" / "t").mkdir(parents=True)
+    odd, link = tmp_path / name, tmp_path / "link"
+    odd.mkdir()
+    link.symlink_to(odd)
+    refused = (
+        (odd / "data", None), (link / "data", None), (data, odd / "away"),
+        (data, link / "away"),
+    )  # fmt: skip
+    for _ in range(2):  # also once something was made there
+        for args in refused:
+            with pytest.raises(DirectoryRefused, match=r"takes %.. for one letter"):
+                start(*args)
+    (odd / "data" / "tables" / "t" / "_delta_log").mkdir(parents=True)
     start(odd / "data")  # as versions before had it
+
+
+def test_of_a_link_it_is_where_it_leads_that_counts(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    data.mkdir()
+    link = tmp_path / "name%41link"
+    link.symlink_to(data)
+    start(link)
+    start(tmp_path / "x%41y", away)  # its tables lie elsewhere
 
 
 def test_other_percents_and_spaces_may_be_in_a_path(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A log compaction file that is no copy of its entries is read by nobody for long."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
+from lakehouse.log import compaction_repair
 from lakehouse.log.compaction_repair import repair_compactions, why_no_copy
 from lakehouse.log.delta_log import entry_path, load, read_entry
 from tests.support.bitmaps import delete_rows
@@ -106,6 +108,56 @@ def test_one_that_has_what_they_do_not_say_is_no_copy(writer: Writer) -> None:
     entry = Path(entry_path(writer.path, 3))
     entry.write_bytes(read_entry(writer.path, 1))
     assert "says otherwise of" in (why_no_copy(writer.path, file.name) or "")
+
+
+def test_a_file_that_was_there_before_and_comes_again_and_leaves_is_to_be_said(
+    writer: Writer,
+) -> None:
+    """As where its statistics are written anew: who read it before would keep it."""
+    path = writer.path
+    entry = read_entry(path, 1).decode().splitlines()
+    [add] = [one for one in map(json.loads, entry) if "add" in one]
+    add["add"]["dataChange"] = False
+    Path(entry_path(path, 4)).write_text(json.dumps(add))
+    writer.add(0, 30, 40)
+    deltalake.DeltaTable(path).delete("offset < 10")
+    file, _ = compact_log(path, 4, 6)
+    assert why_no_copy(path, file.name) is None
+    unsaid = [line for line in lines(file) if "remove" not in json.loads(line)]
+    file.write_text("\n".join(unsaid))
+    assert "says otherwise of file" in (why_no_copy(path, file.name) or "")
+    file.write_bytes(b"")
+    assert why_no_copy(path, file.name) == "it says nothing"
+
+
+def test_an_old_transaction_of_an_owners_may_be_left_out_where_he_has_it_so(
+    writer: Writer,
+) -> None:
+    path = writer.path
+    own = {"txn": {"appId": "his", "version": 3, "lastUpdated": 1}}
+    Path(entry_path(path, 4)).write_text(json.dumps(own))
+    file, _ = compact_log(path, 2, 4)
+    left = [line for line in lines(file) if '"his"' not in line]
+    assert len(left) < len(lines(file))
+    file.write_text("\n".join(left))
+    assert why_no_copy(path, file.name) == "it says otherwise of txn his"
+    assert why_no_copy(path, file.name, expires=True) is None
+    ours = [line for line in left if "txn" not in json.loads(line)]
+    file.write_text("\n".join(ours))
+    assert "says otherwise of txn" in (why_no_copy(path, file.name, expires=True) or "")
+
+
+def test_a_fault_of_ours_says_nothing_of_a_file(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, _ = compact_log(writer.path, 2, 3)
+
+    def refuse(path: str) -> object:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    monkeypatch.setattr(compaction_repair, "open_file", refuse)
+    assert repair_compactions(load(writer.path)) is None
+    assert file.exists()
 
 
 def test_a_file_that_came_and_left_in_between_may_be_unsaid_but_not_there(
