@@ -86,7 +86,8 @@ def bootstrap_of(settings: Settings) -> str:
 
     now_s = SystemClock().now_ms() / 1000
     status = file.read(settings.data_dir, BrokerStatus, now_s)
-    address = (status and status.kafka) or settings.listener
+    is_ending = status is not None and status.state == "stopping"
+    address = (not is_ending and status and status.kafka) or settings.listener
     host, _, port = address.rpartition(":")
     with contextlib.suppress(ValueError):  # a name
         found = ipaddress.ip_address(host.strip("[]"))

@@ -75,6 +75,8 @@ def test_a_broker_is_asked_where_it_listens(tmp_path, listener, bootstrap):
     assert bootstrap_of(settings) == bootstrap
     say_as(tmp_path, BrokerStatus(state="starting"))
     assert bootstrap_of(settings) == bootstrap
+    say_as(tmp_path, BrokerStatus(state="stopping", kafka="127.0.0.1:1"))
+    assert bootstrap_of(settings) == bootstrap
     say_as(tmp_path, BrokerStatus(kafka=listener))
     assert bootstrap_of(Settings(data_dir=tmp_path)) == bootstrap
 
