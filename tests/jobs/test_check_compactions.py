@@ -82,8 +82,9 @@ def test_one_that_is_no_copy_of_its_entries_is_too(
     else:
         Path(entry_path(path, 3)).write_text('{"commitInfo":{"operation":"HIS"}}')
     [problem] = check(world).problems
+    why = "it says nothing" if is_empty else "it says otherwise of "
     assert problem.startswith(
-        f"t: {file.name} of its log is no copy of its entries (it says otherwise of "
+        f"t: {file.name} of its log is no copy of its entries ({why}"
     )
     assert problem.endswith("), and Spark reads it in place of these: delete it")
     file.unlink()
