@@ -340,12 +340,14 @@ class Tables:
 
 def _repair_compactions(snapshot: Snapshot) -> None:
     """We read none of them: one that cannot be put aside is no reason not to go on."""
+    path = snapshot.path
     try:
         why = repair_compactions(snapshot)
     except OSError as error:
-        why = f"it cannot be: {error}"
+        log.warning("no log compaction file is put aside", table=path, why=str(error))
+        return
     if why is not None:
-        log.warning("a log compaction file is put aside", table=snapshot.path, why=why)
+        log.warning("a log compaction file is put aside", table=path, why=why)
 
 
 def _why_no_commit(snapshot: Snapshot) -> str | None:
